@@ -72,7 +72,9 @@ func run(ctx context.Context, arguments []string, out, said io.Writer) error {
 	if s.tls != (dslide.TLS{}) {
 		options.TLS = &s.tls
 	}
-	cluster, err := dslide.Dial(ctx, s.cluster, options)
+	dialling, cancel := context.WithTimeout(ctx, 10*time.Second) // a wrong address is told soon
+	defer cancel()
+	cluster, err := dslide.Dial(dialling, s.cluster, options)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,11 @@ func TestItLearns(t *testing.T) {
 	if done.BestP1 < 0.7 {
 		t.Errorf("P@1 %g: nothing was learned", done.BestP1)
 	}
+	// A job ends once.
+	again := runTrain(t, append(servers.TLSFlags("trainer", "--"), "--cluster", servers.Address)...)
+	if again.Steps != 0 || again.BestP1 != done.BestP1 {
+		t.Errorf("%+v, after %+v", again, done)
+	}
 }
 
 // It and `dslide train` share the chunks of one job while a shard is killed and started again; every

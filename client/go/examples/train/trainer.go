@@ -79,6 +79,9 @@ func train(ctx context.Context, model *dslide.Model, points *data.Set, job strin
 		default:
 			t.report.BestEpoch, t.report.BestP1 = work.GetFinished().GetBestEpoch(), work.GetFinished().GetBestMetric()
 			t.report.Seconds = time.Since(start).Seconds()
+			if t.report.Steps == 0 {
+				fmt.Fprintf(said, "NOTE: nothing was left to do of job %s; another run has another --job\n", job)
+			}
 			return &t.report, nil
 		}
 		if err != nil {
