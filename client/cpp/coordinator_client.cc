@@ -99,9 +99,10 @@ absl::StatusOr<ModelSpec> CoordinatorClient::GrowModel(const std::string& model,
   return wire::DecodeModelSpec(response.spec(), /*sizes_known=*/true);
 }
 
-absl::Status CoordinatorClient::UnregisterModel(const std::string& model) {
+absl::Status CoordinatorClient::UnregisterModel(const std::string& model, bool force) {
   v1::UnregisterModelRequest request;
   request.set_model(model);
+  request.set_force(force);
   return impl_
       ->Call("UnregisterModel", &v1::CoordinatorService::Stub::UnregisterModel, request,
              impl_->options.timeout, true)

@@ -81,7 +81,8 @@ class CoordinatorClient {
   // would be, if the shards have the memory.
   absl::StatusOr<ModelSpec> GrowModel(const std::string& model, const std::string& table,
                                       int64_t rows, bool dry_run = false);
-  absl::Status UnregisterModel(const std::string& model);
+  // force: also while jobs train it. Errors: FailedPrecondition JOB_RUNS else.
+  absl::Status UnregisterModel(const std::string& model, bool force = false);
 
   // --- Assets of a model; one call, one piece (client/cli/cluster/model_assets.h moves whole
   // sets). Empty when the model has none. The checksum is the set's.

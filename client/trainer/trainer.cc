@@ -342,7 +342,9 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(p_at_1);
   if (best && can_checkpoint_) {
     absl::Status kept =
-        parts_.cluster.coordinator().CreateCheckpoint(parts_.spec.name, kBestCheckpoint).status();
+        parts_.cluster.coordinator()
+            .CreateCheckpoint(parts_.spec.name, BestCheckpointOf(parts_.cluster.options().job))
+            .status();
     if (absl::IsFailedPrecondition(kept) || absl::IsUnimplemented(kept)) {
       can_checkpoint_ = false;
       parts_.progress.Say(absl::StrCat(
@@ -367,7 +369,9 @@ absl::StatusOr<bool> Trainer::RestoreBest(int64_t best_epoch) {
   const absl::Duration start = parts_.clock.Now();
   if (best_epoch < 0 || !can_checkpoint_) return false;
   const absl::Status restored =
-      parts_.cluster.coordinator().RestoreCheckpoint(parts_.spec.name, kBestCheckpoint).status();
+      parts_.cluster.coordinator()
+          .RestoreCheckpoint(parts_.spec.name, BestCheckpointOf(parts_.cluster.options().job))
+          .status();
   if (absl::IsNotFound(restored) || absl::IsFailedPrecondition(restored)) {
     parts_.progress.Say(
         absl::StrCat("NOTE: the best epoch (", best_epoch + 1,

@@ -27,19 +27,16 @@
 
 namespace dslide {
 
-// The checkpoint that holds the best epoch of a model.
-inline constexpr char kBestCheckpoint[] = "best";
-
 struct TrainerOptions {
   uint64_t seed = 1;      // of the order of the points, of dropout and of recall samples
   int64_t max_steps = 0;  // of this trainer; 0: until the job is finished
-  Parallelism parallelism;
+  Parallelism parallelism = {};
   // How long the coordinator may be away before training fails.
   absl::Duration coordinator_patience = absl::Minutes(2);
   // Asked between batches; true ends the training as the step limit does. May be null.
-  std::function<bool()> stop_requested;
+  std::function<bool()> stop_requested = {};
   // Hears of every finished step; for tests. May be null.
-  std::function<void(const FinishedStep&)> on_step;
+  std::function<void(const FinishedStep&)> on_step = {};
 };
 
 // What the trainer works with. Everything must outlive it.

@@ -29,7 +29,8 @@ struct ShardInfo {
   ShardHealth health = ShardHealth::kAlive;
   int64_t memory_bytes = 0;
   int64_t applied_commands = 0;
-  std::string admin_address;  // host:port of its metrics; empty: not for others
+  std::string admin_address;         // host:port of its metrics; empty: not for others
+  double commands_per_second = 0.0;  // between its last two heartbeats; 0 before the second
 };
 
 // What slots are dealt by (SlotMap::Deal).

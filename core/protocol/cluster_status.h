@@ -18,6 +18,7 @@ struct EpochResult {
   int64_t epoch = 0;                            // from 0
   std::optional<double> loss = std::nullopt;    // mean over the samples whose reports were seen
   std::optional<double> metric = std::nullopt;  // where it was evaluated
+  std::optional<double> samples_per_second = std::nullopt;  // of all trainers; where it was seen
   friend bool operator==(const EpochResult&, const EpochResult&) = default;
 };
 

@@ -38,6 +38,12 @@ enum class JobStage { kPreparation, kTraining, kCompletion };
 // "preparation", "training", "completion".
 const char* JobStageName(JobStage stage);
 
+// The checkpoint of the model that holds the rows of a job's best epoch: "best-" and the job; of
+// one with more than 59 letters its first 50, "-" and the FNV-1a of the job in 8 hexadecimal
+// digits.
+inline constexpr char kBestCheckpointPrefix[] = "best-";
+std::string BestCheckpointOf(const std::string& job);
+
 using LeaseId = uint64_t;
 
 // A lease that is done. Chunks fill loss_sum and samples, evaluations metric (larger is better),

@@ -88,6 +88,7 @@ void EncodeShardInfo(const ShardInfo& shard, v1::ShardInfo* out) {
   out->set_memory_bytes(shard.memory_bytes);
   out->set_applied_commands(shard.applied_commands);
   out->set_admin_address(shard.admin_address);
+  out->set_commands_per_second(shard.commands_per_second);
 }
 
 ShardInfo DecodeShardInfo(const v1::ShardInfo& info) {
@@ -100,7 +101,8 @@ ShardInfo DecodeShardInfo(const v1::ShardInfo& info) {
                                                              : ShardHealth::kAlive,
           .memory_bytes = info.memory_bytes(),
           .applied_commands = info.applied_commands(),
-          .admin_address = info.admin_address()};
+          .admin_address = info.admin_address(),
+          .commands_per_second = info.commands_per_second()};
 }
 
 void EncodeClusterMap(const ClusterMap& map, v1::GetClusterMapResponse* out) {

@@ -74,6 +74,9 @@ void EncodeJobStatus(const JobStatus& job, v1::JobStatus* out) {
     point.set_epoch(result.epoch);
     if (result.loss.has_value()) point.set_loss(*result.loss);
     if (result.metric.has_value()) point.set_metric(*result.metric);
+    if (result.samples_per_second.has_value()) {
+      point.set_samples_per_second(*result.samples_per_second);
+    }
   }
 }
 
@@ -96,6 +99,7 @@ JobStatus DecodeJobStatus(const v1::JobStatus& job) {
     result.epoch = point.epoch();
     if (point.has_loss()) result.loss = point.loss();
     if (point.has_metric()) result.metric = point.metric();
+    if (point.has_samples_per_second()) result.samples_per_second = point.samples_per_second();
   }
   return status;
 }

@@ -80,10 +80,10 @@ class PagesTest(ProcessCase):
         self.page.open(f"http://{admin}/")
         text = self.page.text()
         for words in ("Shards\t2 of 2", "fruits", "harvest", "finished", "memory", "rows",
-                      "commands", "best P@1", "samples/s"):
+                      "requests", "best P@1", "samples/s"):
             assert words in text, text
         titles = self.page.value("[...document.querySelectorAll('svg')].map(e => e.ariaLabel)")
-        assert [title.split(",")[1].strip() for title in titles] == ["loss", "P@1"]
+        assert [title.split(",")[1].strip() for title in titles] == ["loss", "P@1", "samples/s"]
         # It is fresh while it is open.
         self.page.value("window.before = true")
         self.page.wait_for("window.before === undefined")
@@ -123,7 +123,7 @@ class PagesTest(ProcessCase):
         for words in ("P@1 on the test points", "nDCG@k", "PSP@k", "1 to 2", "over 100",
                       "Fingerprint", "Processor", "dslide train -q --data", "--epochs 5"):
             assert words in text, text
-        assert self.page.value("document.querySelectorAll('svg.chart').length") == 2
+        assert self.page.value("document.querySelectorAll('svg.chart').length") == 3
         self.page.value("document.querySelector('details').open = true")
         assert '"max_epochs": 5' in self.page.text()
         self.assert_good(self.page, "")

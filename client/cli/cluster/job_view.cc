@@ -38,7 +38,8 @@ nlohmann::ordered_json EpochsToJson(absl::Span<const EpochResult> epochs) {
   for (const EpochResult& result : epochs) {
     json.push_back({{"epoch", result.epoch},
                     {"loss", NumberOrNull(result.loss)},
-                    {"metric", NumberOrNull(result.metric)}});
+                    {"metric", NumberOrNull(result.metric)},
+                    {"samples_per_second", NumberOrNull(result.samples_per_second)}});
   }
   return json;
 }

@@ -29,6 +29,7 @@ struct ClusterModelOptions {
   bool assets = false;
   std::string table;
   int64_t rows = 0;
+  bool force = false;
 };
 
 absl::StatusOr<int> ListModelSpecs(const GlobalOptions& global,
@@ -109,10 +110,11 @@ absl::StatusOr<int> DeleteModel(const GlobalOptions& global, const ClusterModelO
   std::vector<std::string> jobs;
   for (const JobStatus& job : status.jobs) {
     if (job.model != options.model) continue;
-    if (!job.finished && job.trainers > 0) {
+    // As the coordinator says it, also to a dry run.
+    if (!options.force && !job.finished && job.trainers > 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("job ", job.job, " trains the model with ", job.trainers,
-                       " trainers: dslide job cancel ", job.job, " first"));
+                       " trainers: dslide job cancel ", job.job, " first, or add --force"));
     }
     jobs.push_back(job.job);
   }
@@ -122,7 +124,7 @@ absl::StatusOr<int> DeleteModel(const GlobalOptions& global, const ClusterModelO
                      " would be gone, but for checkpoints: add --yes, or --dry-run to see what "
                      "goes with it"));
   }
-  if (!options.dry_run) RETURN_IF_ERROR(client->UnregisterModel(options.model));
+  if (!options.dry_run) RETURN_IF_ERROR(client->UnregisterModel(options.model, options.force));
   if (global.json()) {
     PrintLine(nlohmann::ordered_json{
         {"model", options.model}, {"jobs", jobs}, {"deleted", !options.dry_run}}
@@ -197,6 +199,7 @@ void AddModelCommand(CliCommand app, Context& context) {
   gone.Add("MODEL", options->model, "Its name").Required();
   gone.AddSwitch("--yes", options->yes, "Do it: the rows are gone");
   gone.AddSwitch("--dry-run", options->dry_run, "Only say what would go");
+  gone.AddSwitch("--force", options->force, "Also while jobs train it; their trainers fail");
   const CliCommand grow = AddClusterAction(
       group, context, options, "grow", "Give a table more rows, while the model is trained",
       "  dslide model grow default --table labels --rows 20000 --dry-run\n"

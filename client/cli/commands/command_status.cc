@@ -35,6 +35,7 @@ std::string StatusToJson(const ClusterStatus& status) {
     entry["capacity_weight"] = shard.capacity_weight;
     entry["memory_bytes"] = shard.memory_bytes;
     entry["applied_commands"] = shard.applied_commands;
+    entry["commands_per_second"] = shard.commands_per_second;
     entry["admin_address"] = shard.admin_address;
     json["shards"].push_back(entry);
   }

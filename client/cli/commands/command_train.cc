@@ -306,11 +306,10 @@ absl::Status TrainRun::OpenTrainer() {
     if (components_ != nullptr) preparer.candidates = &components_->candidates();
     ASSIGN_OR_RETURN(preparer_, BatchPreparer::Open(cluster, *network_, std::move(preparer)));
   }
-  TrainerOptions trainer;
-  trainer.seed = model_.spec.order_seed();
-  trainer.max_steps = options_.steps;
-  trainer.parallelism = parallelism_;
-  trainer.stop_requested = &InterruptGuard::Interrupted;
+  TrainerOptions trainer{.seed = model_.spec.order_seed(),
+                         .max_steps = options_.steps,
+                         .parallelism = parallelism_,
+                         .stop_requested = &InterruptGuard::Interrupted};
   ASSIGN_OR_RETURN(trainer_, Trainer::Create({.cluster = cluster,
                                               .spec = model_.spec,
                                               .network = network_.get(),

@@ -151,6 +151,7 @@ std::string CurvesOf(const RunReport& report) {
   };
   add("loss", &EpochResult::loss);
   add("P@1 on held-out points", &EpochResult::metric);
+  add("samples/s", &EpochResult::samples_per_second);
   if (charts.empty()) charts = Paragraph("No epoch was trained: there are no curves.");
   return absl::StrCat(Heading("Curves"), charts);
 }

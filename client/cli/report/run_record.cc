@@ -70,7 +70,8 @@ RunRecord FieldsFromJson(const Json& json) {
   for (const Json& entry : json.at("epochs")) {
     record.epochs.push_back({.epoch = entry.at("epoch").get<int64_t>(),
                              .loss = OptionalNumber(entry.at("loss")),
-                             .metric = OptionalNumber(entry.at("metric"))});
+                             .metric = OptionalNumber(entry.at("metric")),
+                             .samples_per_second = OptionalNumber(entry.at("samples_per_second"))});
   }
   record.result = json.at("result");
   return record;

@@ -17,6 +17,7 @@ from conftest import SMALL_SPEC, take_checkpoint
 
 import dslide
 from dslide._stream import ShardStream
+from dslide.trainer import best_checkpoint
 
 
 def _spec(**changes: Any) -> dict[str, Any]:
@@ -290,3 +291,8 @@ def test_a_new_beginning_waits_for_the_cluster(
         assert len(opened) == 2 and len(closed) == 3 and failures == 0
         assert trainer.train().steps == 2
     assert len(closed) == 5
+
+
+def test_the_best_epochs_checkpoint_is_named_as_in_cpp() -> None:
+    assert best_checkpoint("night") == "best-night"
+    assert best_checkpoint("a" * 60) == f"best-{'a' * 50}-92b9e111"

@@ -36,7 +36,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, const Clock* clock,
                                                                    .assets = assets_.get(),
                                                                    .shards = shards_.get()},
                                              metrics)),
-      model_checkpoints_(std::make_unique<ModelCheckpoints>(&registry_, shards_.get())),
+      model_checkpoints_(std::make_unique<ModelCheckpoints>(&registry_, &jobs_, shards_.get())),
       checkpoints_(
           {.registry = &registry_, .jobs = &jobs_, .assets = assets_.get(), .models = &models_},
           MakeCheckpoints(options.checkpoints, shards_.get(), assets_.get(), clock,
@@ -94,7 +94,9 @@ absl::StatusOr<ModelGrowth> Coordinator::GrowModel(const GrowthRequest& request,
   return models_.Acquire()->Grow(request, timeout);
 }
 
-absl::Status Coordinator::UnregisterModel(const std::string& model, absl::Duration timeout) {
+absl::Status Coordinator::UnregisterModel(const std::string& model, bool force,
+                                          absl::Duration timeout) {
+  if (!force) RETURN_IF_ERROR(jobs_.CheckIdle(model));
   return models_.Acquire()->Drop(model, timeout);
 }
 

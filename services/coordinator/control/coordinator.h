@@ -73,7 +73,8 @@ class Coordinator {
   // --- Models: those of ModelRollout, one after another.
   absl::StatusOr<bool> RegisterModel(const ModelSpec& spec, absl::Duration timeout);
   absl::StatusOr<ModelGrowth> GrowModel(const GrowthRequest& request, absl::Duration timeout);
-  absl::Status UnregisterModel(const std::string& model, absl::Duration timeout);
+  // Unless forced, also those of JobTable::CheckIdle().
+  absl::Status UnregisterModel(const std::string& model, bool force, absl::Duration timeout);
 
   // --- Assets of models that are there: those of AssetStore, and NotFound UNKNOWN_MODEL.
   absl::StatusOr<FileList> ListAssets(const std::string& model) const;

@@ -2,8 +2,10 @@
 
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/job_work.h"
 #include "core/system/log.h"
 #include "services/coordinator/membership/fan_out.h"
 #include "services/coordinator/membership/names.h"
@@ -17,17 +19,30 @@ absl::Status ModelCheckpoints::Check(const ClusterRegistry& registry, const std:
   return registry.FindModel(model);
 }
 
+std::vector<std::string> ModelCheckpoints::BestKept(const std::string& model,
+                                                    const std::string& checkpoint) const {
+  if (!absl::StartsWith(checkpoint, kBestCheckpointPrefix)) return {};
+  std::vector<std::string> kept = {checkpoint};
+  for (const JobStatus& job : jobs_->List()) {
+    const std::string best = BestCheckpointOf(job.job);
+    if (job.model == model && !job.finished && best != checkpoint) kept.push_back(best);
+  }
+  return kept;
+}
+
 absl::StatusOr<CheckpointSize> ModelCheckpoints::Create(const std::string& model,
                                                         const std::string& checkpoint,
                                                         absl::Duration timeout,
                                                         WorkProgress& progress) {
   RETURN_IF_ERROR(Check(*registry_, model, checkpoint));
   ASSIGN_OR_RETURN(const ClusterMap map, registry_->Map());
+  const std::vector<std::string> best_kept = BestKept(model, checkpoint);
   std::vector<absl::Status> results(map.shards.size());
   std::vector<CheckpointSize> sizes(map.shards.size());
   progress.Begin("writing", map.shards.size());
   FanOut(results.size(), [&](size_t i) {
-    auto size = shards_->WriteCheckpoint(map.shards[i].address, model, checkpoint, timeout);
+    auto size =
+        shards_->WriteCheckpoint(map.shards[i].address, model, checkpoint, best_kept, timeout);
     results[i] = size.status();
     if (size.ok()) sizes[i] = *size;
     progress.ShardDone();

@@ -193,7 +193,10 @@ LeaseId Job::Grant(const ClientId& client, int64_t chunk, absl::Duration now) {
   ++changes_;
   const LeaseId id = next_lease_++;
   leases_[id] = {client, chunk, now + timing_.lease_timeout};
-  if (chunk >= 0) chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
+  if (chunk >= 0) {
+    chunks_[static_cast<size_t>(chunk)] = ChunkState::kLeased;
+    progress_.OnLease(now);
+  }
   ++counters_.leases_granted;
   return id;
 }

@@ -12,12 +12,17 @@ constexpr size_t kPaceReports = 32;
 
 }  // namespace
 
+void JobProgress::OnLease(absl::Duration now) {
+  if (!first_lease_.has_value()) first_lease_ = now;
+}
+
 void JobProgress::OnChunk(int64_t samples, double loss_sum, absl::Duration now) {
   reports_.push_back({now, samples});
   if (reports_.size() > kPaceReports) reports_.pop_front();
   // A diverged chunk stays visible in the curve of its epoch alone.
   loss_sum_ += loss_sum;
   samples_ += samples;
+  last_report_ = now;
 }
 
 void JobProgress::EndEpoch(int64_t epoch, std::optional<double> metric) {
@@ -26,13 +31,17 @@ void JobProgress::EndEpoch(int64_t epoch, std::optional<double> metric) {
     for (size_t i = 0; i < epochs_.size(); i += 2) kept.push_back(epochs_[i]);
     epochs_ = std::move(kept);
   }
-  epochs_.push_back({.epoch = epoch, .loss = MeanLoss(), .metric = metric});
+  epochs_.push_back(
+      {.epoch = epoch, .loss = MeanLoss(), .metric = metric, .samples_per_second = EpochPace()});
+  whole_epoch_ = true;
+  first_lease_.reset();
   loss_sum_ = 0.0;
   samples_ = 0;
 }
 
 void JobProgress::Restore(std::vector<EpochResult> epochs) {
   *this = JobProgress();
+  whole_epoch_ = false;
   epochs_ = std::move(epochs);
 }
 
@@ -44,6 +53,13 @@ std::optional<double> JobProgress::loss() const {
 std::optional<double> JobProgress::MeanLoss() const {
   if (samples_ == 0 || !std::isfinite(loss_sum_)) return std::nullopt;
   return loss_sum_ / static_cast<double>(samples_);
+}
+
+std::optional<double> JobProgress::EpochPace() const {
+  if (samples_ == 0 || !whole_epoch_ || !first_lease_.has_value()) return std::nullopt;
+  const double seconds = absl::ToDoubleSeconds(last_report_ - *first_lease_);
+  if (seconds <= 0.0) return std::nullopt;
+  return static_cast<double>(samples_) / seconds;
 }
 
 double JobProgress::SamplesPerSecond(absl::Duration now) const {

@@ -19,7 +19,9 @@ class JobProgress {
   // the curve of a long job is coarser.
   static constexpr size_t kMaxPoints = 64;
 
-  // A chunk of the epoch being trained was reported.
+  // A chunk of the epoch being trained was leased.
+  void OnLease(absl::Duration now);
+  // One was reported.
   void OnChunk(int64_t samples, double loss_sum, absl::Duration now);
   // The epoch is over. metric: none where it was not evaluated.
   void EndEpoch(int64_t epoch, std::optional<double> metric);
@@ -40,8 +42,13 @@ class JobProgress {
     int64_t samples = 0;
   };
   std::optional<double> MeanLoss() const;
+  std::optional<double> EpochPace() const;
 
   std::deque<Report> reports_;
+  // Whether this process has seen all of this epoch.
+  bool whole_epoch_ = true;
+  std::optional<absl::Duration> first_lease_;  // of this epoch
+  absl::Duration last_report_;
   double loss_sum_ = 0.0;
   int64_t samples_ = 0;
   std::vector<EpochResult> epochs_;

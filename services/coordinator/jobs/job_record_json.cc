@@ -25,6 +25,9 @@ OrderedJson JobRecordToJson(const JobRecord& job) {
     epochs.push_back({{"epoch", result.epoch},
                       {"loss", NumberOrNull(result.loss)},
                       {"metric", NumberOrNull(result.metric)}});
+    if (result.samples_per_second.has_value()) {
+      epochs.back()["samples_per_second"] = *result.samples_per_second;
+    }
   }
   OrderedJson rates = OrderedJson::array();
   for (const TableRate& rate : job.spec.rates) rates.push_back(FieldsToJson(rate));
@@ -88,6 +91,9 @@ absl::StatusOr<JobRecord> JobRecordFromJson(const OrderedJson& json) {
     job.epochs.push_back({.epoch = entry.at("epoch").get<int64_t>(),
                           .loss = NumberOrNone(entry.at("loss")),
                           .metric = NumberOrNone(entry.at("metric"))});
+    // Absent in records of earlier versions.
+    const auto pace = entry.find("samples_per_second");
+    if (pace != entry.end()) job.epochs.back().samples_per_second = NumberOrNone(*pace);
   }
   return job;
 }

@@ -309,6 +309,17 @@ absl::Status JobTable::Delete(const std::string& name) {
   return Remove(name);
 }
 
+absl::Status JobTable::CheckIdle(const std::string& model) const {
+  for (const JobStatus& job : List()) {
+    if (job.model != model || job.finished || job.trainers == 0) continue;
+    return StatusWithReason(
+        absl::StatusCode::kFailedPrecondition, reason::kJobRuns,
+        absl::StrCat("job ", job.job, " trains model ", model, " with ", job.trainers,
+                     " trainers: cancel it first (dslide job cancel ", job.job, ")"));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<JobStatus> JobTable::List() const {
   const absl::MutexLock lock(&mu_);
   std::vector<JobStatus> list;

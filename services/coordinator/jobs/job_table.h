@@ -57,6 +57,10 @@ class JobTable {
   // Errors: FailedPrecondition JOB_RUNS.
   absl::Status Delete(const std::string& name);
 
+  // Whether no trainer of an unfinished job works with the model. Errors: FailedPrecondition
+  // JOB_RUNS naming the job.
+  absl::Status CheckIdle(const std::string& model) const;
+
   // By name.
   std::vector<JobStatus> List() const;
   // Of all jobs that were here, summed up: these never go back.

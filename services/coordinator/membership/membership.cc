@@ -176,7 +176,15 @@ absl::Status Membership::Heartbeat(ShardId id, uint64_t generation, int64_t memo
   if (shard->left) {
     return Refuse(reason::kFenced, absl::StrCat("shard ", id.value(), " has said good-bye"));
   }
-  shard->last_heartbeat = clock_->Now();
+  const absl::Duration now = clock_->Now();
+  const double seconds = absl::ToDoubleSeconds(now - shard->last_heartbeat);
+  // The first heartbeat of an owner has no earlier count; one that was repeated no time.
+  if (shard->heard && seconds > 0.0 && applied_commands >= shard->applied_commands) {
+    shard->commands_per_second =
+        static_cast<double>(applied_commands - shard->applied_commands) / seconds;
+  }
+  shard->heard = true;
+  shard->last_heartbeat = now;
   shard->memory_bytes = memory_bytes;
   shard->applied_commands = applied_commands;
   return absl::OkStatus();
@@ -205,7 +213,8 @@ ShardInfo Membership::ViewOf(ShardId id, const Shard& shard) const {
           .health = HealthOf(shard),
           .memory_bytes = shard.memory_bytes,
           .applied_commands = shard.applied_commands,
-          .admin_address = shard.admin_address};
+          .admin_address = shard.admin_address,
+          .commands_per_second = shard.commands_per_second};
 }
 
 std::vector<ShardInfo> Membership::Shards() const {

@@ -127,6 +127,8 @@ class Membership {
     absl::Duration last_heartbeat;
     int64_t memory_bytes = 0;
     int64_t applied_commands = 0;
+    double commands_per_second = 0.0;
+    bool heard = false;  // a heartbeat of this generation
   };
 
   absl::Status CheckRegistration(const ShardRegistration& request) const;

@@ -52,9 +52,11 @@ class ShardAdmin {
   // NotFound when the shard does not have it.
   virtual absl::Status DropModel(const std::string& address, const std::string& model,
                                  absl::Duration timeout) = 0;
+  // best_kept: see WriteCheckpointRequest.
   virtual absl::StatusOr<CheckpointSize> WriteCheckpoint(const std::string& address,
                                                          const std::string& model,
                                                          const std::string& checkpoint,
+                                                         const std::vector<std::string>& best_kept,
                                                          absl::Duration timeout) = 0;
   // Returns the rows restored.
   virtual absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address,

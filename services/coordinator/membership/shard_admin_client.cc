@@ -61,6 +61,7 @@ class ShardAdminClient final : public ShardAdmin {
   absl::StatusOr<CheckpointSize> WriteCheckpoint(const std::string& address,
                                                  const std::string& model,
                                                  const std::string& checkpoint,
+                                                 const std::vector<std::string>& best_kept,
                                                  absl::Duration timeout) override;
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& model,
                                          const std::string& checkpoint,
@@ -164,13 +165,13 @@ absl::Status ShardAdminClient::DropModel(const std::string& address, const std::
   });
 }
 
-absl::StatusOr<CheckpointSize> ShardAdminClient::WriteCheckpoint(const std::string& address,
-                                                                 const std::string& model,
-                                                                 const std::string& checkpoint,
-                                                                 absl::Duration timeout) {
+absl::StatusOr<CheckpointSize> ShardAdminClient::WriteCheckpoint(
+    const std::string& address, const std::string& model, const std::string& checkpoint,
+    const std::vector<std::string>& best_kept, absl::Duration timeout) {
   v1::WriteCheckpointRequest request;
   request.set_model(model);
   request.set_checkpoint(checkpoint);
+  request.mutable_best_kept()->Assign(best_kept.begin(), best_kept.end());
   v1::WriteCheckpointResponse response;
   RETURN_IF_ERROR(Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
     return stub.WriteCheckpoint(context, request, &response);

@@ -209,7 +209,8 @@ grpc::Status CoordinatorServiceImpl::UnregisterModel(grpc::ServerContext* contex
                                                      const v1::UnregisterModelRequest* request,
                                                      v1::UnregisterModelResponse* response) {
   return RunUnary(metrics_.method("UnregisterModel"), *context, *request, response, [&] {
-    return coordinator_->UnregisterModel(request->model(), RemainingTime(*context, kModelTimeout));
+    return coordinator_->UnregisterModel(request->model(), request->force(),
+                                         RemainingTime(*context, kModelTimeout));
   });
 }
 

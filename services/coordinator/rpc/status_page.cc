@@ -39,17 +39,19 @@ std::vector<int64_t> OwnedRows(const ClusterStatus& status, const std::vector<Mo
 }
 
 StatusTable ShardTable(const ClusterStatus& status, const std::vector<ModelSpec>& models) {
-  StatusTable table{
-      "Shards",
-      {"shard", "address", "health", "rows", "memory", "commands", "generation", "weight"},
-      {}};
+  StatusTable table{"Shards",
+                    {"shard", "address", "health", "rows", "memory", "commands/s", "commands",
+                     "generation", "weight"},
+                    {}};
   const std::vector<int64_t> rows = OwnedRows(status, models);
   for (const ShardInfo& shard : status.shards) {
     const size_t i = table.rows.size();
+    const bool alive = shard.health == ShardHealth::kAlive;
     table.rows.push_back({absl::StrCat(shard.shard.value()), EscapeForLog(shard.address, 80),
                           ShardHealthName(shard.health),
                           i < rows.size() ? PageCount(static_cast<double>(rows[i])) : "-",
                           PageBytes(static_cast<double>(shard.memory_bytes)),
+                          alive ? PageCount(shard.commands_per_second) : "-",
                           PageCount(static_cast<double>(shard.applied_commands)),
                           absl::StrCat(shard.generation),
                           absl::StrFormat("%g", shard.capacity_weight)});
@@ -92,6 +94,7 @@ std::vector<LineChart> JobCharts(const ClusterStatus& status) {
     if (job.finished && !all) continue;
     add(job, "loss", &EpochResult::loss);
     add(job, "P@1", &EpochResult::metric);
+    add(job, "samples/s", &EpochResult::samples_per_second);
   }
   return charts;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
@@ -143,6 +144,18 @@ std::vector<std::string> ModelCheckpoints::ModelsWith(const std::string& checkpo
   }
   std::sort(models.begin(), models.end());
   return models;
+}
+
+absl::Status ModelCheckpoints::RemoveOthers(const std::string& model, absl::string_view prefix,
+                                            absl::Span<const std::string> kept) {
+  for (const std::string& label : store_->Labels()) {
+    const std::optional<ModelRows> rows = ModelRowsOf(label);
+    if (!rows.has_value() || rows->model != model) continue;
+    if (!absl::StartsWith(rows->checkpoint, prefix)) continue;
+    if (std::find(kept.begin(), kept.end(), rows->checkpoint) != kept.end()) continue;
+    RETURN_IF_ERROR(store_->Remove(label));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ModelCheckpoints::Remove(const std::string& model, const std::string& checkpoint) {

@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "services/shard/image/image_store.h"
 #include "services/shard/image/shard_image.h"
 #include "services/shard/state/shard_core.h"
@@ -40,6 +42,11 @@ class ModelCheckpoints {
   // Whether `data_dir`, which need not exist or be open, has a checkpoint that a start would find.
   static bool Exists(const std::string& data_dir, const std::string& model,
                      const std::string& checkpoint);
+
+  // Removes those checkpoints of the model whose names begin so, but for `kept`. Errors: the
+  // disk's.
+  absl::Status RemoveOthers(const std::string& model, absl::string_view prefix,
+                            absl::Span<const std::string> kept);
 
   // The models that have a checkpoint of that name, sorted.
   std::vector<std::string> ModelsWith(const std::string& checkpoint) const;

@@ -270,23 +270,29 @@ grpc::ServerUnaryReactor* ShardServiceImpl::WriteCheckpoint(
     grpc::CallbackServerContext* context, const v1::WriteCheckpointRequest* request,
     v1::WriteCheckpointResponse* response) {
   Unary* const call = Start("WriteCheckpoint", context, *request);
-  SubmitTask(call, request->model(), request->checkpoint(),
-             [this, call, model = request->model(), checkpoint = request->checkpoint(),
-              response](ShardCore& core) -> absl::Status {
-               const ShardModel* const found = core.FindModel(model);
-               if (found == nullptr) {
-                 return StatusWithReason(
-                     absl::StatusCode::kNotFound, reason::kUnknownModel,
-                     absl::StrCat("this shard has no model \"", model, "\": create it first"));
-               }
-               const absl::Duration start = shared_.clock->Now();
-               ASSIGN_OR_RETURN(const ImageSize size, shared_.store->Write(*found, checkpoint));
-               shared_.metrics->RecordCheckpoint("write", shared_.clock->Now() - start, size.bytes);
-               response->set_rows(size.rows);
-               response->set_bytes(size.bytes);
-               call->record().Sent(response->ByteSizeLong());
-               return absl::OkStatus();
-             });
+  SubmitTask(
+      call, request->model(), request->checkpoint(),
+      [this, call, model = request->model(), checkpoint = request->checkpoint(),
+       best_kept =
+           std::vector<std::string>(request->best_kept().begin(), request->best_kept().end()),
+       response](ShardCore& core) -> absl::Status {
+        const ShardModel* const found = core.FindModel(model);
+        if (found == nullptr) {
+          return StatusWithReason(
+              absl::StatusCode::kNotFound, reason::kUnknownModel,
+              absl::StrCat("this shard has no model \"", model, "\": create it first"));
+        }
+        const absl::Duration start = shared_.clock->Now();
+        ASSIGN_OR_RETURN(const ImageSize size, shared_.store->Write(*found, checkpoint));
+        if (!best_kept.empty()) {
+          RETURN_IF_ERROR(shared_.store->RemoveOthers(model, kBestCheckpointPrefix, best_kept));
+        }
+        shared_.metrics->RecordCheckpoint("write", shared_.clock->Now() - start, size.bytes);
+        response->set_rows(size.rows);
+        response->set_bytes(size.bytes);
+        call->record().Sent(response->ByteSizeLong());
+        return absl::OkStatus();
+      });
   return call;
 }
 

@@ -209,10 +209,9 @@ absl::Status ShardCalls::DropModel(const std::string&, const std::string&, absl:
   return absl::UnimplementedError("DropModel is not simulated");
 }
 
-absl::StatusOr<coordinator::CheckpointSize> ShardCalls::WriteCheckpoint(const std::string&,
-                                                                        const std::string&,
-                                                                        const std::string&,
-                                                                        absl::Duration) {
+absl::StatusOr<coordinator::CheckpointSize> ShardCalls::WriteCheckpoint(
+    const std::string&, const std::string&, const std::string&, const std::vector<std::string>&,
+    absl::Duration) {
   return absl::UnimplementedError("WriteCheckpoint is not simulated");
 }
 

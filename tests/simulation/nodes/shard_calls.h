@@ -63,6 +63,7 @@ class ShardCalls final : public coordinator::ShardAdmin {
   absl::StatusOr<coordinator::CheckpointSize> WriteCheckpoint(const std::string&,
                                                               const std::string&,
                                                               const std::string&,
+                                                              const std::vector<std::string>&,
                                                               absl::Duration) override;
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string&, const std::string&, const std::string&,
                                          absl::Duration) override;

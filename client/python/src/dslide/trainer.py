@@ -42,9 +42,20 @@ from dslide.spec import default_spec, fit_spec, load_spec
 from dslide.v1 import coordinator_pb2
 
 F32 = npt.NDArray[np.float32]
-_BEST = "best"  # the checkpoint that holds the best epoch of a model
+_LONGEST_NAME = 64
 _CHUNK_BATCHES = 16
 _AWAY = (UnavailableError, DeadlineExceededError, ResourceExhaustedError)
+
+
+def best_checkpoint(job: str) -> str:
+    """The checkpoint of the model that holds the best epoch of a job."""
+    name = f"best-{job}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    fnv = 2166136261
+    for byte in job.encode():
+        fnv = (fnv ^ byte) * 16777619 % 2**32
+    return f"best-{job[:50]}-{fnv:08x}"
 
 
 @dataclass
@@ -436,7 +447,7 @@ class Trainer:
         )
         if better and self._can_checkpoint:
             try:
-                self._model.save_checkpoint(_BEST)
+                self._model.save_checkpoint(best_checkpoint(self._job.job))
             except (FailedPreconditionError, UnimplementedError) as error:
                 self._can_checkpoint = False
                 self._progress.say(
@@ -453,7 +464,7 @@ class Trainer:
         restored = False
         if work.best_epoch >= 0 and self._can_checkpoint:
             try:
-                self._model.restore_checkpoint(_BEST)
+                self._model.restore_checkpoint(best_checkpoint(self._job.job))
                 restored = True
             except (NotFoundError, FailedPreconditionError) as error:
                 self._progress.say(

@@ -35,8 +35,10 @@ class ForwardingAdmin final : public ShardAdmin {
     return to_->DropModel(address, m, t);
   }
   absl::StatusOr<CheckpointSize> WriteCheckpoint(const std::string& address, const std::string& m,
-                                                 const std::string& c, absl::Duration t) override {
-    return to_->WriteCheckpoint(address, m, c, t);
+                                                 const std::string& c,
+                                                 const std::vector<std::string>& best_kept,
+                                                 absl::Duration t) override {
+    return to_->WriteCheckpoint(address, m, c, best_kept, t);
   }
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& m,
                                          const std::string& c, absl::Duration t) override {

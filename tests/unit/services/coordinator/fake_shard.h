@@ -18,6 +18,7 @@ namespace dslide::coordinator {
 struct FakeShard {
   std::map<std::string, CreateModelCommand> models;
   std::set<std::string> checkpoints;             // "model/checkpoint"
+  std::vector<std::string> best_kept;            // as the last one was written
   absl::Status failure;                          // what every call answers, if not OK
   std::function<absl::Duration()> freeze_delay;  // null: always a good moment
   std::vector<ClientStep> changed;               // what a freeze finds

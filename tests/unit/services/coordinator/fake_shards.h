@@ -50,11 +50,13 @@ class FakeShards final : public ShardAdmin {
   absl::StatusOr<CheckpointSize> WriteCheckpoint(const std::string& address,
                                                  const std::string& model,
                                                  const std::string& checkpoint,
+                                                 const std::vector<std::string>& best_kept,
                                                  absl::Duration) override {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     if (!shard.failure.ok()) return shard.failure;
     shard.checkpoints.insert(absl::StrCat(model, "/", checkpoint));
+    shard.best_kept = best_kept;
     return CheckpointSize{10, 1000};
   }
   absl::StatusOr<int64_t> LoadCheckpoint(const std::string& address, const std::string& model,

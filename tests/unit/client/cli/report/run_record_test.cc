@@ -24,7 +24,7 @@ RunRecord SampleRecord() {
                       .memory_bytes = 8'000'000'000,
                       .system = "Linux 6",
                       .instruction_set = "AVX2"},
-          .epochs = {{0, 2.5, 0.25}, {1, 1.5, {}}},
+          .epochs = {{0, 2.5, 0.25, 1000.0}, {1, 1.5, {}, {}}},
           .result = {{"seconds", 65.0}, {"p_at_1", 0.5}, {"p_at_3", nullptr}}};
 }
 

@@ -101,17 +101,18 @@ TEST_F(CoordinatorTest, AnUnregisteredModelIsGoneEverywhereWithItsJobs) {
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
   shards_.With("a:1", [](auto& shard) { shard.models.clear(); });  // one has lost it already
-  EXPECT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
+  EXPECT_TRUE(coordinator_->UnregisterModel("m", /*force=*/false, kTimeout).ok());
   EXPECT_EQ(ModelsOn("b:1"), 0u);
   EXPECT_TRUE(coordinator_->registry().ListModels().empty());
   EXPECT_EQ(ReasonOf(coordinator_->jobs().Acquire({.job = "job"}).status()), "UNKNOWN_JOB");
-  EXPECT_EQ(ReasonOf(coordinator_->UnregisterModel("m", kTimeout)), "UNKNOWN_MODEL");
+  EXPECT_EQ(ReasonOf(coordinator_->UnregisterModel("m", /*force=*/false, kTimeout)),
+            "UNKNOWN_MODEL");
 }
 
 TEST_F(CoordinatorTest, LeftoversOfAFailedRegistrationCanBeDropped) {
   RegisterBoth();
   shards_.With("b:1", [](auto& shard) { shard.models.emplace("m", CreateModelCommand{}); });
-  EXPECT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
+  EXPECT_TRUE(coordinator_->UnregisterModel("m", /*force=*/false, kTimeout).ok());
   EXPECT_EQ(ModelsOn("b:1"), 0u);
 }
 
@@ -218,7 +219,8 @@ TEST_F(CoordinatorTest, AStoreCarriesEverythingOverARestart) {
   lost.job = "lost";
   lost.model = "gone";
   ASSERT_TRUE(coordinator_->RegisterJob(lost, ClientId{1}).ok());
-  ASSERT_TRUE(coordinator_->UnregisterModel("gone", kTimeout).ok());
+  EXPECT_EQ(ReasonOf(coordinator_->UnregisterModel("gone", /*force=*/false, kTimeout)), "JOB_RUNS");
+  ASSERT_TRUE(coordinator_->UnregisterModel("gone", /*force=*/true, kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
   const auto work = coordinator_->jobs().Acquire({.job = "job", .client = ClientId{1}});
   const auto chunk = std::get<ChunkWork>(*work);
@@ -254,7 +256,8 @@ TEST_F(CoordinatorTest, MetricsShowTheCluster) {
   }
   EXPECT_THAT(page, Not(HasSubstr("dslide_coordinator_job_loss{"))) << "nothing was reported yet";
   // Counts survive the job they came from.
-  ASSERT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
+  ASSERT_TRUE(coordinator_->jobs().Cancel("job").ok());
+  ASSERT_TRUE(coordinator_->UnregisterModel("m", /*force=*/false, kTimeout).ok());
   EXPECT_THAT(metrics_.Expose(), HasSubstr("dslide_coordinator_leases_granted_total 1\n"));
 }
 
@@ -278,6 +281,29 @@ TEST_F(CoordinatorTest, ThePageForPeopleShowsShardsModelsAndJobs) {
   EXPECT_THAT(html, HasSubstr("<td>alive</td>"));
   EXPECT_THAT(html, HasSubstr("<th scope=\"row\">Models</th><td>m</td>"));
   EXPECT_THAT(html, HasSubstr("<td>job</td>"));
+  EXPECT_THAT(html, HasSubstr("commands/s</th>"));
+}
+
+TEST_F(CoordinatorTest, TheBestEpochsOfUnfinishedJobsStayBesideANewOne) {
+  RegisterBoth();
+  for (const char* model : {"m", "other"}) {
+    ASSERT_TRUE(coordinator_->RegisterModel(TestModel(model), kTimeout).ok());
+  }
+  for (const char* job : {"one", "two", "ended", "elsewhere"}) {
+    JobSpec spec = Spec();
+    spec.job = job;
+    if (spec.job == "elsewhere") spec.model = "other";
+    ASSERT_TRUE(coordinator_->RegisterJob(spec, ClientId{1}).ok());
+  }
+  ASSERT_TRUE(coordinator_->jobs().Cancel("ended").ok());
+  ASSERT_TRUE(
+      coordinator_->CreateCheckpoint("m", BestCheckpointOf("one"), kTimeout, progress_).ok());
+  const auto kept = shards_.With("a:1", [](const auto& shard) { return shard.best_kept; });
+  EXPECT_THAT(kept, ::testing::ElementsAre("best-one", "best-two"));
+  // Others stand for themselves.
+  ASSERT_TRUE(coordinator_->CreateCheckpoint("m", "before", kTimeout, progress_).ok());
+  EXPECT_TRUE(
+      shards_.With("a:1", [](const auto& shard) { return shard.best_kept; }).empty());
 }
 
 TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {

@@ -34,6 +34,27 @@ TEST(JobProgressTest, EpochsHaveTheMeanLossOfTheirSamples) {
   EXPECT_EQ(progress.epochs(), (std::vector<EpochResult>{{0, 1.5, 0.25}, {1, {}, {}}}));
 }
 
+TEST(JobProgressTest, EpochsHaveThePaceFromTheFirstLeaseToTheLastReport) {
+  JobProgress progress;
+  progress.OnLease(absl::Seconds(10));
+  progress.OnLease(absl::Seconds(11));
+  progress.OnChunk(100, 1.0, absl::Seconds(12));
+  progress.OnChunk(300, 1.0, absl::Seconds(14));
+  progress.EndEpoch(0, 0.5);
+  progress.OnLease(absl::Seconds(60));
+  progress.OnChunk(100, 1.0, absl::Seconds(60));
+  progress.EndEpoch(1, 0.5);
+  EXPECT_EQ(progress.epochs()[0].samples_per_second, 100.0);
+  EXPECT_FALSE(progress.epochs()[1].samples_per_second.has_value()) << "no time has passed";
+
+  progress.Restore({});
+  progress.OnLease(absl::Seconds(70));
+  progress.OnChunk(100, 1.0, absl::Seconds(71));
+  progress.EndEpoch(0, 0.5);
+  EXPECT_FALSE(progress.epochs()[0].samples_per_second.has_value())
+      << "another process has seen the beginning";
+}
+
 TEST(JobProgressTest, ALongJobsCurveIsCoarserAndEndsWithTheLastEpoch) {
   JobProgress progress;
   for (int64_t epoch = 0; epoch < 1000; ++epoch) {

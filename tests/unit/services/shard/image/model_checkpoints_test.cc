@@ -81,6 +81,13 @@ class CheckpointTest : public ::testing::Test {
   std::unique_ptr<ModelCheckpoints> store_;
 };
 
+TEST_F(CheckpointTest, OthersOfAKindGoAndTheRestStays) {
+  for (const char* name : {"best-a", "best-b", "best-c", "mine"}) Write(name);
+  ASSERT_TRUE(store_->RemoveOthers("other", "best-", {}).ok());
+  ASSERT_TRUE(store_->RemoveOthers("m", "best-", {"best-b"}).ok());
+  EXPECT_THAT(images_->Labels(), ElementsAre("m.best-b", "m.mine"));
+}
+
 TEST_F(CheckpointTest, AnEmptyShardGetsEqualRowsBack) {
   const ImageSize size = Write("one");
   EXPECT_GT(size.rows, 0);
