@@ -147,8 +147,7 @@ struct TopKCommand {
   bool hashed = false;
   std::vector<uint32_t> fingerprints;   // [batch, num_tables] when hashed
   ExplicitRows<RowId> candidates = {};  // without weights; not empty: only they are scored
-  // Rows to score for each query, over all shards, when hashed; 0: as training selects.
-  int64_t budget = 0;
+  int64_t budget = 0;  // rows to score for a query, of all shards, when hashed; 0: as in training
 };
 
 struct CreateModelCommand {
@@ -180,8 +179,7 @@ struct CloseClientCommand {
   ClientId client = {};
 };
 
-// A mutation whose content was refused while it was decoded. It is still the client's next one: the
-// answer is `refusal` (InvalidArgument), also for a repetition.
+// A mutation refused when it was decoded: the client's next one, always answered with `refusal`.
 struct RefusedCommand {
   Envelope envelope;
   absl::Status refusal;

@@ -48,7 +48,7 @@ class PagesTest(ProcessCase):
         write_words(self.directory)
 
     def train(self, *arguments: object) -> processes.Process:
-        return self.start("dslide", "train", "-q", "--data", self.directory / "train.txt",
+        return self.start("dslide", "train", "-q", "--data", "../train.txt",
                           "--threads", 1, "--seed", 5, *arguments)
 
     def assert_good(self, page: Page, host: str) -> None:
@@ -72,7 +72,7 @@ class PagesTest(ProcessCase):
         assert 1000 < path.stat().st_size < MOST_BYTES
 
     def test_the_coordinators_page_shows_the_cluster_its_jobs_and_its_shards(self) -> None:
-        cluster = self.start_cluster(shards=2)
+        cluster = self.start_cluster("--data-dir", self.directory / "data", shards=2)
         admin = cluster.parts["coordinator_admin"]
         network = ["--dim", 8, "--epochs", 6, "--batch", 16, "--validation-fraction", 0.2,
                    "--cluster", cluster.address]
@@ -80,7 +80,7 @@ class PagesTest(ProcessCase):
         self.page.open(f"http://{admin}/")
         text = self.page.text()
         for words in ("Shards\t2 of 2", "fruits", "harvest", "finished", "memory", "rows",
-                      "requests", "best P@1", "samples/s"):
+                      "commands/s", "best P@1", "samples/s"):
             assert words in text, text
         titles = self.page.value("[...document.querySelectorAll('svg')].map(e => e.ariaLabel)")
         assert [title.split(",")[1].strip() for title in titles] == ["loss", "P@1", "samples/s"]
@@ -112,8 +112,9 @@ class PagesTest(ProcessCase):
         assert_ended(server.process.stop(), OK)
 
     def test_the_report_shows_curves_accuracy_and_the_command(self) -> None:
-        model, report = self.directory / "model", self.directory / "report.html"
-        test = self.directory / "test.txt"
+        # As the commands see them, which the page shows.
+        model, test = "../model", "../test.txt"
+        report = self.directory / "report.html"
         assert_ended(self.train("--model-dir", model, "--eval", test, "--dim", 8, "--epochs", 5,
                                 "--batch", 16, "--validation-fraction", 0.2).finish(), OK)
         assert_ended(self.run_dslide("report", "--model-dir", model, "--data", test,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kAssetPiece = 1 << 20;
 // A coordinator that was restarted has nothing of what was sent.
-constexpr int kMaxAttempts = 3;
+constexpr int kSendAttempts = 3;
 
 absl::Status SendAsset(CoordinatorClient& coordinator, const ModelAssetPlace& first,
                        absl::string_view bytes) {
@@ -88,7 +88,7 @@ absl::Status PutAssets(CoordinatorClient& coordinator, const std::string& model,
   for (int attempt = 1;; ++attempt) {
     absl::Status put = SendAssets(coordinator, model, files);
     if (put.ok()) put = coordinator.CommitModelAssets(model, checksum, replaces).status();
-    if (ReasonOf(put) != reason::kUnknownAssets || attempt == kMaxAttempts) return put;
+    if (ReasonOf(put) != reason::kUnknownAssets || attempt == kSendAttempts) return put;
   }
 }
 

@@ -189,10 +189,11 @@ void AddPredictCommand(CliCommand app, Context& context) {
   command.Add("-k", options->k, "Labels to name, [1, 1024]");
   command.AddSwitch("--hashed", options->hashed,
                     "Score only the candidates that hashing finds, not every label");
-  command.Add("--recall", options->model.recall,
-              "With --hashed: score so many rows that this share of the exact labels is found, e.g. "
-              "0.95; the first 128 points are scored exactly, to learn how many. 0: as many as in "
-              "training");
+  command.Add(
+      "--recall", options->model.recall,
+      "With --hashed: score so many rows that this share of the exact labels is found, e.g. "
+      "0.95; the first 128 points are scored exactly, to learn how many. 0: as many as in "
+      "training");
   AddFilterOptions(command, options->filter);
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RunPredict(context.global, *options); };

@@ -199,12 +199,8 @@ absl::Status TrainRun::ResolveModel() {
     model_.label_counts.of_label.resize(static_cast<size_t>(spec.num_labels()));
   }
   model_.vocabulary = VocabularyOf(*data_);
-  model_.origin.shards = options_.cluster.empty() ? options_.shards : 0;
-  model_.origin.seed = spec.seed;
-  model_.origin.version = Version();
-  model_.origin.revision = Revision();
-  model_.origin.data_kind = options_.source.text ? "text" : "sparse";
-  model_.origin.text_window = options_.source.window;
+  const int64_t shards = options_.cluster.empty() ? options_.shards : 0;
+  model_.origin = OriginOf(options_.source, shards, spec.seed);
   model_.spec = std::move(spec);
   return absl::OkStatus();
 }

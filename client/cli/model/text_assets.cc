@@ -24,7 +24,7 @@ constexpr char kVocabulary[] = "vocabulary.tsv";
 constexpr char kData[] = "data.json";
 constexpr char kTextKind[] = "text";
 constexpr int kDataFormat = 1;
-constexpr int kMaxAttempts = 5;  // to be the next who gives texts
+constexpr int kMostAttempts = 5;  // to be the next who gives texts
 
 std::string DataToJson(const ModelOrigin& origin) {
   nlohmann::ordered_json json = {{"format", kDataFormat}, {"data", origin.data_kind}};
@@ -224,7 +224,7 @@ void Adopt(StoredModel there, StoredModel* here) {
 }
 
 struct SharedTexts {
-  StoredModel model;
+  StoredModel model = {};
   uint32_t checksum = 0;  // of the set
 };
 
@@ -347,7 +347,7 @@ absl::Status ShareTexts(CoordinatorClient& coordinator, StoredModel* model) {
   }
   FillRows(model);
   bool shared = false;
-  for (int attempt = 0; attempt < kMaxAttempts && !shared; ++attempt) {
+  for (int attempt = 0; attempt < kMostAttempts && !shared; ++attempt) {
     ASSIGN_OR_RETURN(shared, TryToShare(coordinator, model));
   }
   if (!shared) {

@@ -9,6 +9,7 @@
 #include "client/cli/console/global_options.h"
 #include "client/cli/console/terminal.h"
 #include "core/base/status_macros.h"
+#include "core/base/version.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "core/engine/data/text/tokenizer_json.h"
 #include "core/spec/table_rows.h"
@@ -129,6 +130,17 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const Dataset& data) {
 Parallelism ThreadsOrAll(int64_t threads) {
   const auto all = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   return Parallelism{static_cast<int>(threads > 0 ? std::min<int64_t>(threads, 1024) : all)};
+}
+
+ModelOrigin OriginOf(const DataOptions& source, int64_t shards, uint64_t seed) {
+  ModelOrigin origin;
+  origin.shards = shards;
+  origin.seed = seed;
+  origin.version = Version();
+  origin.revision = Revision();
+  origin.data_kind = source.text ? "text" : "sparse";
+  origin.text_window = source.window;
+  return origin;
 }
 
 }  // namespace dslide::cli

@@ -56,4 +56,8 @@ std::shared_ptr<const Vocabulary> VocabularyOf(const Dataset& data);
 // All threads of the machine unless `threads` > 0.
 Parallelism ThreadsOrAll(int64_t threads);
 
+// Where a model comes from that this version trains on such data. shards: embedded ones; 0: those
+// of a cluster.
+ModelOrigin OriginOf(const DataOptions& source, int64_t shards, uint64_t seed);
+
 }  // namespace dslide::cli

@@ -112,9 +112,13 @@ runtimeClassName: {{ . }}
 
 {{/* The volumes of those mounts. Input: root, component. No subPath: a mounted secret follows its rotation. */}}
 {{- define "dslide.pod.volumes" -}}
+{{- $tmp := dict }}
+{{- range $name, $value := .root.Values.tmp }}
+{{- if $value }}{{ $_ := set $tmp $name $value }}{{ end }}
+{{- end }}
 - name: tmp
   emptyDir:
-    {{- toYaml .root.Values.tmp | nindent 4 }}
+    {{- toYaml $tmp | nindent 4 }}
 {{- if .root.Values.tls.enabled }}
 - name: tls
   secret:

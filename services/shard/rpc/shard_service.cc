@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
+#include "core/protocol/job_work.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/log.h"
 #include "core/wire/control_codec.h"

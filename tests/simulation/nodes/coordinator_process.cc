@@ -42,11 +42,16 @@ CoordinatorProcess::CoordinatorProcess(World& world, NodePtr node, CoordinatorDi
       jobs_({.timing = {.lease_timeout = absl::Milliseconds(300)},
              .first_lease = disk_.lives * 1'000'000 + 1},
             std::make_unique<MemoryJobs>(node_, disk_.jobs), &world.loop, &metrics_),
+      assets_(*coordinator::AssetStore::Open(coordinator::AssetFolders::InMemory(), {})),
       models_(std::make_unique<coordinator::ModelRollout>(
           coordinator::ModelRolloutOptions{.calls_at_once = 1, .sync_timeout = kCallTimeout},
-          &registry_, &jobs_, &shards_, &metrics_)),
-      checkpoints_({.registry = &registry_, .jobs = &jobs_, .models = &models_}, OpenCheckpoints(),
-                   /*full_every=*/1, &world.loop, &metrics_),
+          coordinator::ModelRollout::Cluster{
+              .registry = &registry_, .jobs = &jobs_, .assets = assets_.get(), .shards = &shards_},
+          &metrics_)),
+      checkpoints_(
+          {.registry = &registry_, .jobs = &jobs_, .assets = assets_.get(), .models = &models_},
+          OpenCheckpoints(),
+          /*full_every=*/1, &world.loop, &metrics_),
       sync_(&registry_, &models_, &checkpoints_) {}
 
 std::unique_ptr<Manifests> CoordinatorProcess::OpenManifests() {
@@ -71,7 +76,7 @@ std::unique_ptr<coordinator::ClusterCheckpoints> CoordinatorProcess::OpenCheckpo
                 const absl::Duration end = world_.loop.Now() + pause;
                 world_.loop.RunUntil(end, [this] { return !node_->alive(); });
               }},
-      &shards_, &world_.loop, std::move(manifests_));
+      &shards_, assets_.get(), &world_.loop, std::move(manifests_));
 }
 
 void CoordinatorProcess::Start() {

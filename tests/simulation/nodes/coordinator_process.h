@@ -9,6 +9,8 @@
 #include <string>
 
 #include "core/net/metrics/metrics.h"
+#include "services/coordinator/assets/asset_folders.h"
+#include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/control/checkpoint_control.h"
 #include "services/coordinator/control/cluster_registry.h"
 #include "services/coordinator/control/model_rollout.h"
@@ -72,6 +74,7 @@ class CoordinatorProcess {
   coordinator::RestoreMark* const mark_;  // of the manifests
   coordinator::ClusterRegistry registry_;
   coordinator::JobTable jobs_;
+  const std::unique_ptr<coordinator::AssetStore> assets_;  // the models have none
   coordinator::Exclusive<coordinator::ModelRollout> models_;
   coordinator::CheckpointControl checkpoints_;
   coordinator::ShardSync sync_;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"time"
 
@@ -13,8 +14,16 @@ import (
 	"dslide.dev/order"
 )
 
-// best is the checkpoint of the best epoch; trainers in all languages know it by this name.
-const best = "best"
+// bestCheckpoint is the checkpoint of a job's best epoch; trainers in all languages know it by this
+// name, which has at most 64 letters.
+func bestCheckpoint(job string) string {
+	if name := "best-" + job; len(name) <= 64 {
+		return name
+	}
+	hash := fnv.New32a()
+	io.WriteString(hash, job)
+	return fmt.Sprintf("best-%s-%08x", job[:50], hash.Sum32())
+}
 
 // A report is what one trainer has done.
 type report struct {
@@ -185,7 +194,7 @@ func (t *trainer) evaluate(ctx context.Context, lease *v1.EvaluationLease) error
 	precision := float64(hits) / float64(max(labelled, 1))
 	fmt.Fprintf(t.said, "epoch %d: P@1 %.4f on %d held-out points\n", lease.Epoch+1, precision, labelled)
 	if precision > lease.MetricToBeat {
-		if _, err := t.model.SaveCheckpoint(ctx, best); errors.Is(err, dslide.ErrFailedPrecondition) {
+		if _, err := t.model.SaveCheckpoint(ctx, bestCheckpoint(t.job.GetJob())); errors.Is(err, dslide.ErrFailedPrecondition) {
 			fmt.Fprintf(t.said, "NOTE: the best epoch cannot be kept: %v\n", err)
 		} else if err != nil {
 			return err
@@ -212,7 +221,7 @@ func (t *trainer) predict(ctx context.Context, features *dslide.Sparse) ([]uint3
 func (t *trainer) complete(ctx context.Context, lease *v1.StageLease) error {
 	done := &v1.WorkReport{LeaseId: lease.LeaseId}
 	if lease.Stage == v1.JobStage_JOB_STAGE_COMPLETION && lease.BestEpoch >= 0 {
-		_, err := t.model.RestoreCheckpoint(ctx, best)
+		_, err := t.model.RestoreCheckpoint(ctx, bestCheckpoint(t.job.GetJob()))
 		done.BestRestored = err == nil
 		if errors.Is(err, dslide.ErrNotFound) || errors.Is(err, dslide.ErrFailedPrecondition) {
 			fmt.Fprintf(t.said, "NOTE: the best epoch was not kept: %v\n", err)

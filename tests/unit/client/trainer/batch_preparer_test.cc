@@ -196,7 +196,7 @@ TEST_F(BatchPreparerTest, FeaturesOfAGrownTableHaveTheirRowsAroundTheBiasRow) {
   spec.tables[0].base_rows = 4;  // made for three features
   for (const int64_t shards : {1, 3}) {
     const auto preparer = Make(spec, shards);
-    const auto batch = preparer->Prepare(data_, BatchUse::kEvaluation, 0, AllFour());
+    const auto batch = preparer->Prepare(*data_, BatchUse::kEvaluation, 0, AllFour());
     ASSERT_TRUE(batch.ok()) << batch.status();
     const std::vector<std::map<uint32_t, float>> inputs = Inputs(*batch);
     const auto rows_of = [&](size_t sample) {
@@ -222,10 +222,11 @@ TEST_F(BatchPreparerTest, FeaturesThatCameLaterWeighAsTheRarest) {
   ModelSpec spec = Spec();
   spec.training.transform = InputTransform::kTfIdf;
   spec.tables[0].base_rows = 6;
-  const auto some = Make(spec, 1, {1, 2, 3, 4, 5});
-  const auto all = Make(spec, 1, {1, 2, 3, 4, 5, 5});
-  EXPECT_EQ(Inputs(*some->Prepare(data_, BatchUse::kEvaluation, 0, AllFour())),
-            Inputs(*all->Prepare(data_, BatchUse::kEvaluation, 0, AllFour())));
+  const auto inputs = [&](std::vector<float> idf) {
+    return Inputs(
+        *Make(spec, 1, std::move(idf))->Prepare(*data_, BatchUse::kEvaluation, 0, AllFour()));
+  };
+  EXPECT_EQ(inputs({1, 2, 3, 4, 5}), inputs({1, 2, 3, 4, 5, 5}));
   // Not those that it was made for.
   Network network = *Network::Create(spec);
   EXPECT_FALSE(BatchPreparer::Create(network, *SlotMap::Deal(7, {1.0}), *SlotMap::Deal(5, {1.0}),

@@ -193,7 +193,7 @@ TEST(ModelSpecJsonTest, ErrorsNameThePathAndTheRemedy) {
       {{"\"max_active\"", "\"max_activ\""},
        "tables[1].head.max_activ: unknown field; did you mean \"max_active\"?"},
       {{"\"max_active\"", "\"zebra\""},
-       "tables[1].head.zebra: unknown field; known fields: hash, loss"},
+       "tables[1].head.zebra: unknown field; known fields: fixed_bias, hash, loss"},
       {{"\"name\": \"small\"", "\"nam\": \"small\""}, "nam: unknown field; did you mean \"name\"?"},
       {{"\"max_active\": 10", "\"max_active\": \"10\""},
        "tables[1].head.max_active: expected an integer of 64 bits, found \"10\""},

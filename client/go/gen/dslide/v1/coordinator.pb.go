@@ -513,9 +513,11 @@ type ShardInfo struct {
 	MemoryBytes     int64                  `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	AppliedCommands int64                  `protobuf:"varint,7,opt,name=applied_commands,json=appliedCommands,proto3" json:"applied_commands,omitempty"`
 	// As the shard gave it; may be empty.
-	AdminAddress  string `protobuf:"bytes,8,opt,name=admin_address,json=adminAddress,proto3" json:"admin_address,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AdminAddress string `protobuf:"bytes,8,opt,name=admin_address,json=adminAddress,proto3" json:"admin_address,omitempty"`
+	// Changes of rows, between its last two heartbeats; 0 before the second.
+	CommandsPerSecond float64 `protobuf:"fixed64,9,opt,name=commands_per_second,json=commandsPerSecond,proto3" json:"commands_per_second,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ShardInfo) Reset() {
@@ -602,6 +604,13 @@ func (x *ShardInfo) GetAdminAddress() string {
 		return x.AdminAddress
 	}
 	return ""
+}
+
+func (x *ShardInfo) GetCommandsPerSecond() float64 {
+	if x != nil {
+		return x.CommandsPerSecond
+	}
+	return 0
 }
 
 type GetClusterMapRequest struct {
@@ -1043,8 +1052,11 @@ func (x *ListModelsResponse) GetNextPageToken() string {
 }
 
 type UnregisterModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Also while jobs train it, which end without it. Else that is refused: FAILED_PRECONDITION
+	// JOB_RUNS.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1084,6 +1096,13 @@ func (x *UnregisterModelRequest) GetModel() string {
 		return x.Model
 	}
 	return ""
+}
+
+func (x *UnregisterModelRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type UnregisterModelResponse struct {
@@ -1868,9 +1887,11 @@ type EpochResult struct {
 	// Mean over the samples whose reports the coordinator has seen.
 	Loss *float64 `protobuf:"fixed64,2,opt,name=loss,proto3,oneof" json:"loss,omitempty"`
 	// Where it was evaluated; larger is better.
-	Metric        *float64 `protobuf:"fixed64,3,opt,name=metric,proto3,oneof" json:"metric,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Metric *float64 `protobuf:"fixed64,3,opt,name=metric,proto3,oneof" json:"metric,omitempty"`
+	// Of all trainers, evaluations not counted. None where the coordinator has not seen it.
+	SamplesPerSecond *float64 `protobuf:"fixed64,4,opt,name=samples_per_second,json=samplesPerSecond,proto3,oneof" json:"samples_per_second,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *EpochResult) Reset() {
@@ -1920,6 +1941,13 @@ func (x *EpochResult) GetLoss() float64 {
 func (x *EpochResult) GetMetric() float64 {
 	if x != nil && x.Metric != nil {
 		return *x.Metric
+	}
+	return 0
+}
+
+func (x *EpochResult) GetSamplesPerSecond() float64 {
+	if x != nil && x.SamplesPerSecond != nil {
+		return *x.SamplesPerSecond
 	}
 	return 0
 }
@@ -5114,7 +5142,7 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\"\x19\n" +
-	"\x17DeregisterShardResponse\"\xac\x02\n" +
+	"\x17DeregisterShardResponse\"\xdc\x02\n" +
 	"\tShardInfo\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\x05R\ashardId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12'\n" +
@@ -5125,7 +5153,8 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\x06health\x18\x05 \x01(\x0e2\x16.dslide.v1.ShardHealthR\x06health\x12!\n" +
 	"\fmemory_bytes\x18\x06 \x01(\x03R\vmemoryBytes\x12)\n" +
 	"\x10applied_commands\x18\a \x01(\x03R\x0fappliedCommands\x12#\n" +
-	"\radmin_address\x18\b \x01(\tR\fadminAddress\"3\n" +
+	"\radmin_address\x18\b \x01(\tR\fadminAddress\x12.\n" +
+	"\x13commands_per_second\x18\t \x01(\x01R\x11commandsPerSecond\"3\n" +
 	"\x14GetClusterMapRequest\x12\x1b\n" +
 	"\tnum_slots\x18\x01 \x03(\x03R\bnumSlots\"\xc6\x01\n" +
 	"\x15GetClusterMapResponse\x12)\n" +
@@ -5152,9 +5181,10 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"j\n" +
 	"\x12ListModelsResponse\x12,\n" +
 	"\x06models\x18\x01 \x03(\v2\x14.dslide.v1.ModelSpecR\x06models\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\".\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"D\n" +
 	"\x16UnregisterModelRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"\x19\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\x19\n" +
 	"\x17UnregisterModelResponse\"N\n" +
 	"\n" +
 	"ModelAsset\x12\x12\n" +
@@ -5208,13 +5238,15 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\binterval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1a\n" +
 	"\bfailures\x18\x04 \x01(\x03R\bfailures\x126\n" +
 	"\tscrub_age\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bscrubAge\x12@\n" +
-	"\x0escrub_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\rscrubInterval\"m\n" +
+	"\x0escrub_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\rscrubInterval\"\xb7\x01\n" +
 	"\vEpochResult\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x17\n" +
 	"\x04loss\x18\x02 \x01(\x01H\x00R\x04loss\x88\x01\x01\x12\x1b\n" +
-	"\x06metric\x18\x03 \x01(\x01H\x01R\x06metric\x88\x01\x01B\a\n" +
+	"\x06metric\x18\x03 \x01(\x01H\x01R\x06metric\x88\x01\x01\x121\n" +
+	"\x12samples_per_second\x18\x04 \x01(\x01H\x02R\x10samplesPerSecond\x88\x01\x01B\a\n" +
 	"\x05_lossB\t\n" +
-	"\a_metric\"\xcd\x03\n" +
+	"\a_metricB\x15\n" +
+	"\x13_samples_per_second\"\xcd\x03\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x14\n" +

@@ -4239,7 +4239,10 @@ type WriteCheckpointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// [a-z0-9-]{1,64}.
-	Checkpoint    string `protobuf:"bytes,2,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Checkpoint string `protobuf:"bytes,2,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// Checkpoints "best-..." of the model that stay. When there are any, the others of that kind go
+	// once this one is complete: their jobs have ended.
+	BestKept      []string `protobuf:"bytes,3,rep,name=best_kept,json=bestKept,proto3" json:"best_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4286,6 +4289,13 @@ func (x *WriteCheckpointRequest) GetCheckpoint() string {
 		return x.Checkpoint
 	}
 	return ""
+}
+
+func (x *WriteCheckpointRequest) GetBestKept() []string {
+	if x != nil {
+		return x.BestKept
+	}
+	return nil
 }
 
 type WriteCheckpointResponse struct {
@@ -6041,12 +6051,13 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\x12CloseClientRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\fR\bclientId\"\x15\n" +
-	"\x13CloseClientResponse\"N\n" +
+	"\x13CloseClientResponse\"k\n" +
 	"\x16WriteCheckpointRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\x02 \x01(\tR\n" +
-	"checkpoint\"C\n" +
+	"checkpoint\x12\x1b\n" +
+	"\tbest_kept\x18\x03 \x03(\tR\bbestKept\"C\n" +
 	"\x17WriteCheckpointResponse\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"M\n" +

@@ -44,7 +44,7 @@ TEST_F(CoordinatorAssetsTest, TheyComeAndGoWithTheModel) {
   EXPECT_THAT(coordinator_->ListAssets("m")->files, IsEmpty());
   const uint32_t given = GiveAssets("m", "red\n");
   EXPECT_EQ(AssetsNow("m"), given);
-  ASSERT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
+  ASSERT_TRUE(coordinator_->UnregisterModel("m", false, kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   EXPECT_THAT(coordinator_->ListAssets("m")->files, IsEmpty());
   EXPECT_NE(GiveAssets("m", "blue\n"), given);
@@ -54,7 +54,7 @@ TEST_F(CoordinatorAssetsTest, ARestoreBringsBackThoseOfTheCheckpoint) {
   StartWithModel();
   const uint32_t given = GiveAssets("m", "red\n");
   ASSERT_TRUE(coordinator_->checkpoints().Take(progress_).ok());
-  ASSERT_TRUE(coordinator_->UnregisterModel("m", kTimeout).ok());
+  ASSERT_TRUE(coordinator_->UnregisterModel("m", false, kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   GiveAssets("m", "blue\n");
   Restart(/*with_store=*/true);

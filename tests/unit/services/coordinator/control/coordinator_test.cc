@@ -101,7 +101,8 @@ TEST_F(CoordinatorTest, AnUnregisteredModelIsGoneEverywhereWithItsJobs) {
   ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
   ASSERT_TRUE(coordinator_->RegisterJob(Spec(), ClientId{1}).ok());
   shards_.With("a:1", [](auto& shard) { shard.models.clear(); });  // one has lost it already
-  EXPECT_TRUE(coordinator_->UnregisterModel("m", /*force=*/false, kTimeout).ok());
+  EXPECT_EQ(ReasonOf(coordinator_->UnregisterModel("m", /*force=*/false, kTimeout)), "JOB_RUNS");
+  EXPECT_TRUE(coordinator_->UnregisterModel("m", /*force=*/true, kTimeout).ok());
   EXPECT_EQ(ModelsOn("b:1"), 0u);
   EXPECT_TRUE(coordinator_->registry().ListModels().empty());
   EXPECT_EQ(ReasonOf(coordinator_->jobs().Acquire({.job = "job"}).status()), "UNKNOWN_JOB");
@@ -302,8 +303,7 @@ TEST_F(CoordinatorTest, TheBestEpochsOfUnfinishedJobsStayBesideANewOne) {
   EXPECT_THAT(kept, ::testing::ElementsAre("best-one", "best-two"));
   // Others stand for themselves.
   ASSERT_TRUE(coordinator_->CreateCheckpoint("m", "before", kTimeout, progress_).ok());
-  EXPECT_TRUE(
-      shards_.With("a:1", [](const auto& shard) { return shard.best_kept; }).empty());
+  EXPECT_TRUE(shards_.With("a:1", [](const auto& shard) { return shard.best_kept; }).empty());
 }
 
 TEST_F(CoordinatorTest, OldFinishedJobsMakeRoomForNewOnes) {
