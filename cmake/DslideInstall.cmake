@@ -21,9 +21,6 @@ foreach(folder IN LISTS client_folders)
   install(DIRECTORY ${folder}/ COMPONENT client DESTINATION ${internal_headers}/${folder}
     FILES_MATCHING PATTERN "*.h")
 endforeach()
-# Of that folder the clients' headers use one.
-install(FILES core/system/file_list.h COMPONENT client
-  DESTINATION ${internal_headers}/core/system)
 install(EXPORT dslide NAMESPACE dslide:: COMPONENT client DESTINATION ${package_folder})
 
 configure_package_config_file(cmake/dslideConfig.cmake.in

@@ -11,6 +11,7 @@
 #include "client/cpp/coordinator_client_impl.h"
 #include "client/cpp/grpc_status.h"
 #include "core/base/status_macros.h"
+#include "core/system/file_list.h"
 #include "core/wire/cluster_codec.h"
 #include "core/wire/cluster_status_codec.h"
 #include "core/wire/envelope_codec.h"

@@ -19,9 +19,10 @@
 #include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
 #include "core/spec/model_spec.h"
-#include "core/system/file_list.h"
 
 namespace dslide {
+
+struct FileList;  // core/system/file_list.h
 
 class WireCounters;
 

@@ -1,4 +1,4 @@
-"""Models grow while they are trained: nobody starts again, and no kill or checkpoint is in the way."""
+"""Models grow while they are trained: nobody starts again, no kill or checkpoint is in the way."""
 
 from __future__ import annotations
 
@@ -118,6 +118,18 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         assert self.rows() == expected
         assert_ended(self.train_on(self.more, "more"), OK)
         assert self.rows() == expected
+
+    def test_data_with_other_names_grows_nothing(self) -> None:
+        self.start_all()
+        named = ["--name", "fruit", "--text-column", "text", "--label-column", "label"]
+        for name, labels in (("first", ("apple", "plum")), ("more", ("fig", "apple", "plum"))):
+            rows = [f"a {label} thing,{label}\n" for label in labels for _ in range(40)]
+            (self.directory / f"{name}.csv").write_text("text,label\n" + "".join(rows))
+        assert_ended(self.train_on(self.directory / "first.csv", "first", *named), OK)
+        before = self.rows()
+        assert_ended(self.train_on(self.directory / "more.csv", "more", "--grow", *named), FAILURE,
+                     "ASSETS_DIFFER", "learns from other data")
+        assert self.rows() == before
 
     def test_a_checkpoint_has_the_rows_of_its_time(self) -> None:
         self.start_all("--data-dir", self.directory / "coordinator", "--checkpoint-interval",

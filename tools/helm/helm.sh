@@ -7,6 +7,7 @@
 # Needs Go and a proxy of Go modules, from which a newer Go comes where this one is too old.
 
 set -euo pipefail
+# shellcheck source=tools/common/go_programs.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common/go_programs.sh"
 
 readonly VERSION=v4.3.1

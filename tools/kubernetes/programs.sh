@@ -9,6 +9,7 @@
 
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=tools/common/go_programs.sh
 source "$here/../common/go_programs.sh"
 
 # What their go.mod files ask for.

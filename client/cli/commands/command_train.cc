@@ -14,7 +14,6 @@
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
-#include "client/cli/model/model_dir.h"
 #include "client/cli/model/model_dir_writer.h"
 #include "client/cli/model/text_assets.h"
 #include "client/cli/report/run_record.h"
@@ -264,6 +263,7 @@ absl::Status TrainRun::OpenCluster() {
     RETURN_IF_ERROR(FitBatch(session_->client().num_shards(), model_.spec));
   }
   if (options_.resume) RETURN_IF_ERROR(PrepareJob(session_->client(), continues_job_));
+  if (options_.spec.grow) RETURN_IF_ERROR(CheckTexts(session_->client().coordinator(), model_));
   RETURN_IF_ERROR(MakeModel(session_->client(), model_.spec, options_.spec.grow, *progress_));
   if (options_.cluster.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(ShareTexts(session_->client().coordinator(), &model_));

@@ -338,6 +338,23 @@ absl::Status GiveTexts(CoordinatorClient& coordinator, const StoredModel& model)
   return Give(coordinator, model, std::nullopt);
 }
 
+absl::Status CheckTexts(CoordinatorClient& coordinator, const StoredModel& model) {
+  ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, coordinator.ListModels());
+  const bool known = std::any_of(models.begin(), models.end(), [&](const ModelSpec& other) {
+    return other.name == model.spec.name;
+  });
+  if (!known) return absl::OkStatus();
+  // As they will be with the rows of `model`.
+  absl::StatusOr<std::optional<SharedTexts>> there = Fetch(coordinator, model.spec);
+  if (absl::IsDataLoss(there.status())) return absl::OkStatus();  // ShareTexts() mends it
+  RETURN_IF_ERROR(there.status());
+  if (!there->has_value()) return absl::OkStatus();
+  StoredModel here = model;
+  FillRows(&here);
+  const std::string difference = TextsDiffer((*there)->model, here);
+  return difference.empty() ? absl::OkStatus() : Refuse(coordinator, model, difference);
+}
+
 absl::Status ShareTexts(CoordinatorClient& coordinator, StoredModel* model) {
   // What is shared is of all rows that the model has there, which may be more than are known here.
   ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, coordinator.ListModels());

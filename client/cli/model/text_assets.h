@@ -37,6 +37,9 @@ absl::StatusOr<bool> FetchTexts(CoordinatorClient& coordinator, StoredModel* mod
 // Errors: those of the calls; FailedPrecondition naming what is called otherwise there.
 absl::Status ShareTexts(CoordinatorClient& coordinator, StoredModel* model);
 
+// Before a model of the cluster grows to `model`: refuses what ShareTexts() would refuse then.
+absl::Status CheckTexts(CoordinatorClient& coordinator, const StoredModel& model);
+
 // For a new model of a cluster. Errors: those of the calls.
 absl::Status GiveTexts(CoordinatorClient& coordinator, const StoredModel& model);
 

@@ -252,9 +252,9 @@ std::string RepeatOf(const RunReport& report) {
 }  // namespace
 
 const std::vector<EpochResult>& RunReport::epochs() const {
-  static const std::vector<EpochResult> kNone;
+  static const std::vector<EpochResult> no_epochs;
   if (job.has_value()) return job->epochs;
-  return record.has_value() ? record->epochs : kNone;
+  return record.has_value() ? record->epochs : no_epochs;
 }
 
 std::string RenderRunReport(const RunReport& report) {

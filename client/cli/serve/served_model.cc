@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/status_macros.h"
+#include "core/system/file_list.h"
 #include "core/system/log.h"
 
 namespace dslide::cli {

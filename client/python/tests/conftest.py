@@ -151,3 +151,13 @@ def take_checkpoint(cluster: dslide.Client) -> Any:
             return cluster.save_cluster_checkpoint()
         except dslide.AbortedError:
             time.sleep(0.05)
+
+
+def restore_checkpoint(cluster: dslide.Client, checkpoint_id: int) -> None:
+    """Once none is being taken by schedule."""
+    while True:
+        try:
+            cluster.restore_cluster_checkpoint(checkpoint_id)
+            return
+        except dslide.AbortedError:
+            time.sleep(0.05)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL_SPEC, take_checkpoint
+from conftest import SMALL_SPEC, restore_checkpoint, take_checkpoint
 
 import dslide
 from dslide._stream import ShardStream
@@ -247,12 +247,12 @@ def test_checkpoints_of_the_cluster_show_whole_steps(
                 time.sleep(0.01)
             taken = take_checkpoint(cluster)
             assert not taken.evicted
-            cluster.restore_cluster_checkpoint(taken.checkpoint_id)
+            restore_checkpoint(cluster, taken.checkpoint_id)
             # Trainers begin anew from there, and end.
             reports = [trainer.result(timeout=600) for trainer in trainers]
         assert max(report.new_beginnings for report in reports) >= 1
         assert cluster.job_status("train-cut").finished
-        cluster.restore_cluster_checkpoint(taken.checkpoint_id)
+        restore_checkpoint(cluster, taken.checkpoint_id)
         # At the cut every step is everywhere, or nowhere.
         steps = {
             table.applied_steps for part in cluster.model("cut").describe() for table in part.tables

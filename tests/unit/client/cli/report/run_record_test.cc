@@ -48,8 +48,14 @@ TEST(RunRecordTest, AnotherFormatAndOtherTextsAreRefusedByName) {
   }
 }
 
+ModelSpec Named() {
+  ModelSpec spec;
+  spec.name = "m";
+  return spec;
+}
+
 TEST(ReportPageTest, ShowsWhatIsKnownAndEscapesIt) {
-  RunReport report{.spec = {.name = "m"}, .record = SampleRecord()};
+  RunReport report{.spec = Named(), .record = SampleRecord()};
   report.accuracy = report.record->result;
   report.measured_on = "test.txt";
   report.frequency = {{.name = "3 to 10", .labels = 7, .wanted = 4, .found_at_1 = 1}};
@@ -65,7 +71,7 @@ TEST(ReportPageTest, ShowsWhatIsKnownAndEscapesIt) {
 }
 
 TEST(ReportPageTest, SaysWhatIsNotKnown) {
-  const std::string html = RenderRunReport({.spec = {.name = "m"}});
+  const std::string html = RenderRunReport({.spec = Named()});
   EXPECT_THAT(html, HasSubstr("Nothing was measured: name a test file with --data."));
   EXPECT_THAT(html, HasSubstr("there are no curves"));
   EXPECT_THAT(html, Not(HasSubstr("<h2>Again</h2>")));
