@@ -126,24 +126,6 @@ test_clients() {
   count_lines clients "$status" <<<"$lines"
 }
 
-# Installs the chart in a real Kubernetes, with the programs in build/, where that has been built
-# before: that takes longer than all else here.
-test_kubernetes() {
-  local status=0
-  step kubernetes
-  if ! tools/kubernetes/programs.sh --find "$DSLIDE_CACHE_DIR/kubernetes" >/dev/null; then
-    note 'the chart is not tried in a real Kubernetes until that is here: ./run kubernetes smoke'
-    count 0 0 1
-    return
-  fi
-  tools/kubernetes/task.sh smoke --bin-dir build/bin >&2 || status=$?
-  case "$status" in
-    0) count 1 0 0 ;;
-    77) count 0 0 1 ;;
-    *) failed kubernetes ;;
-  esac
-}
-
 # test_thoroughly ci|full
 test_thoroughly() {
   local checked=()
@@ -151,7 +133,6 @@ test_thoroughly() {
   test_format
   test_release test
   test_clients
-  test_kubernetes
   step clang-tidy
   # Of tests it finds little that costs users anything.
   if [[ "$1" == ci ]]; then
