@@ -14,6 +14,7 @@
 #include "core/engine/data/parse_error.h"
 #include "core/engine/data/text/tokenizer_json.h"
 #include "core/protocol/coordinator_reason_words.h"
+#include "core/spec/table_rows.h"
 
 namespace dslide::cli {
 namespace {
@@ -55,7 +56,7 @@ absl::Status ReadDataKind(const std::string& text, const std::string& path, Mode
 // Features that the model has; -1: nothing says.
 int64_t FeaturesOf(const ModelSpec& spec) {
   const TableSpec* const embedding = spec.FindRole(TableRole::kEmbedding);
-  return embedding == nullptr ? -1 : embedding->rows - (embedding->bias_row ? 1 : 0);
+  return embedding == nullptr ? -1 : NumFeatures(*embedding);
 }
 
 // Texts of as many features and labels as the model has rows for.
