@@ -12,6 +12,14 @@
 namespace dslide::cli {
 namespace {
 
+// With the choices that a client may leave to the shards or make itself, made.
+ModelSpec Resolved(ModelSpec spec) {
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kHead) table.head = ResolvedHead(table);
+  }
+  return spec;
+}
+
 void CheckModel(const Course& course, const v1::ModelSpec& spec, Verdicts& verdicts) {
   verdicts.Saw(Chapter::kModels);
   const auto tell = [&](std::string field, std::string found, std::string expected) {
@@ -33,7 +41,7 @@ void CheckModel(const Course& course, const v1::ModelSpec& spec, Verdicts& verdi
     tell("tables", std::string(found.status().message()), "the announced spec, every size set");
     return;
   }
-  auto differs = FirstDifference(*wanted, *found);
+  auto differs = FirstDifference(Resolved(*wanted), Resolved(*found));
   if (!differs.has_value()) differs = FirstDifference(wanted->training, found->training);
   if (differs.has_value()) tell(differs->field, differs->other, differs->known);
 }

@@ -139,7 +139,7 @@ Freshness SequenceCheck::Number(const Mutation& mutation, Line& line) {
   }
   const uint64_t next = line.highest + 1;
   line.content[sequence] = std::string(mutation.content);
-  if (sequence != next && mutation.envelope.first_incomplete() <= next) {
+  if (sequence != next) {
     mistake.Tell(Chapter::kSequence, "envelope.sequence", absl::StrCat(sequence),
                  absl::StrCat(next,
                               ": this client's changes on this shard count 1, 2, 3, ... "
@@ -194,6 +194,16 @@ void SequenceCheck::Finish() {
                      .field = "envelope.sequence",
                      .found = "never sent again",
                      .expected = absl::StrCat(*line.lost, ", whose answer was lost, once more"),
+                     .section = kIdentity});
+    }
+    if (line.stale != 0) {
+      verdicts_.Add({.chapter = Chapter::kRecovery,
+                     .call = "Hello",
+                     .where = where,
+                     .field = "generation",
+                     .found = "not asked for after STALE_GENERATION",
+                     .expected = "one Hello to the shard's new owner, then the same again with "
+                                 "its generation",
                      .section = kIdentity});
     }
     if (line.closed) continue;

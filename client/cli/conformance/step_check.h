@@ -37,6 +37,8 @@ class StepCheck {
 
   // Every shard has answered the last operation.
   bool done() const { return answered_[3] == all_shards_; }
+  // The client has no further operation of the step for the shard.
+  bool Over(int shard) const { return (asked_[3] >> shard & 1) != 0; }
   int64_t samples() const { return batch_.samples(); }
   double loss_sum() const { return loss_.has_value() ? loss_->loss_sum : 0.0; }
   // What is missing of a step that is not done: "HeadBackward to shard 2".

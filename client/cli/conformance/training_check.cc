@@ -159,13 +159,13 @@ StepCheck* TrainingCheck::Find(const v1::StepRequest& request) {
   return &steps_.emplace(key, std::move(begun)).first->second.check;
 }
 
-void TrainingCheck::CheckNumbers(const v1::StepRequest& request) {
+void TrainingCheck::CheckNumbers(int shard, const v1::StepRequest& request) {
   const std::string& client = request.envelope().client_id();
   int64_t& highest = highest_[client];
   int64_t lowest = request.step();
-  const auto open = steps_.lower_bound({client, 0});
-  if (open != steps_.end() && open->first.first == client) {
-    lowest = std::min(lowest, open->first.second);
+  for (auto open = steps_.lower_bound({client, 0});
+       open != steps_.end() && open->first.first == client; ++open) {
+    if (!open->second.check.Over(shard)) lowest = std::min(lowest, open->first.second);
   }
   if (request.step() < highest && !steps_.contains({client, request.step()})) {
     Tell(Chapter::kTraining, "Step", "step", absl::StrCat(request.step(), " after ", highest),
@@ -175,7 +175,7 @@ void TrainingCheck::CheckNumbers(const v1::StepRequest& request) {
   if (request.first_open_step() > lowest) {
     Tell(Chapter::kTraining, "Step", "first_open_step", absl::StrCat(request.first_open_step()),
          absl::StrCat("at most ", lowest,
-                      ", the lowest step that is not done: the shard drops "
+                      ", the lowest step with operations still to come: the shard drops "
                       "what it keeps of those below"));
   }
 }
@@ -184,7 +184,7 @@ void TrainingCheck::Request(int shard, const v1::StepRequest& request) {
   const absl::MutexLock lock(&mu_);
   if (NetOf(request.envelope().model()) == nullptr) return;
   verdicts_.Saw(Chapter::kTraining);
-  CheckNumbers(request);
+  CheckNumbers(shard, request);
   StepCheck* const step = Find(request);
   if (step == nullptr) return;
   const auto operation = wire::DecodeStepOperation(request);

@@ -65,7 +65,7 @@ class TrainingCheck {
   // The step of an operation; one that begins gets the next batch of a lease. Null, and told of,
   // where there is none.
   StepCheck* Find(const v1::StepRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CheckNumbers(const v1::StepRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckNumbers(int shard, const v1::StepRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Verdicts& verdicts_;
   std::vector<std::unique_ptr<NetReference>> nets_;  // constant after Create

@@ -180,6 +180,16 @@ def old_generation(patch: Patch) -> None:
     patch.setattr(_stream.ShardStream, "_hello", once)
 
 
+def one_greeting(patch: Patch) -> None:
+    hello = _stream.ShardStream._hello
+
+    def first(self: Any) -> None:
+        if self._generation == 0:
+            hello(self)
+
+    patch.setattr(_stream.ShardStream, "_hello", first)
+
+
 def other_first_rows(patch: Patch) -> None:
     patch.setattr(first_rows, "_INIT_PART", 1)
 
@@ -284,11 +294,20 @@ TOLD = [
     ),
     Told(
         old_generation,
-        "recovery",
+        "sequence",
         "HeadForward",
         "envelope.generation",
-        "again after STALE_GENERATION",
-        "say Hello to the shard's new owner",
+        "1",
+        "2, that of the answer to Hello",
+        ("train",),
+    ),
+    Told(
+        one_greeting,
+        "recovery",
+        "Hello",
+        "generation",
+        "after STALE_GENERATION",
+        "the shard's new owner",
         ("train",),
     ),
     Told(other_first_rows, "first-rows", "the answer of first_rows", "the answer's row", "-", ""),
