@@ -17,7 +17,7 @@
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
-#include "client/cli/conformance/stdin_end.h"
+#include "client/cli/console/stdin_end.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/data_source.h"
 #include "client/cpp/coordinator_client.h"

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/conformance/conformance_server.h"
-#include "client/cli/conformance/stdin_end.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/global_options.h"
 #include "client/cli/console/interrupt.h"
+#include "client/cli/console/stdin_end.h"
 #include "client/cli/console/terminal.h"
 #include "core/base/status_macros.h"
 

@@ -45,8 +45,8 @@ class SequenceCheckTest : public ::testing::Test {
   // What was told of a chapter, "field: found" each.
   std::vector<std::string> Told(Chapter chapter) const {
     std::vector<std::string> told;
-    for (const auto& mistake :
-         verdicts_.Json()["chapters"][static_cast<size_t>(chapter)]["mistakes"]) {
+    const nlohmann::ordered_json json = verdicts_.Json();
+    for (const auto& mistake : json["chapters"][static_cast<size_t>(chapter)]["mistakes"]) {
       told.push_back(mistake["field"].get<std::string>() + ": " +
                      mistake["found"].get<std::string>());
     }

@@ -1,4 +1,4 @@
-#include "client/cli/conformance/stdin_end.h"
+#include "client/cli/console/stdin_end.h"
 
 #include <poll.h>
 #include <unistd.h>
