@@ -20,7 +20,7 @@ constexpr int64_t kLabels = 300;
 constexpr int64_t kPoints = 300;
 constexpr int kScatters = 4;
 
-TableSpec Table(const char* name, TableRole role, int64_t rows, int64_t dim, int64_t slots) {
+TableSpec CourseTable(const char* name, TableRole role, int64_t rows, int64_t dim, int64_t slots) {
   TableSpec table;
   table.name = name;
   table.role = role;
@@ -34,8 +34,8 @@ ModelSpec RowsModel() {
   ModelSpec model;
   model.name = "course-rows";
   model.seed = 4711;
-  model.tables = {Table("features", TableRole::kEmbedding, 5000, kCourseDim, 61),
-                  Table("labels", TableRole::kHead, 4000, kCourseDim, 128)};
+  model.tables = {CourseTable("features", TableRole::kEmbedding, 5000, kCourseDim, 61),
+                  CourseTable("labels", TableRole::kHead, 4000, kCourseDim, 128)};
   model.tables[1].init.kind = InitKind::kUniform;
   return model;
 }
@@ -43,7 +43,7 @@ ModelSpec RowsModel() {
 ModelSpec AnswersModel() {
   ModelSpec model;
   model.name = "course-answers";
-  model.tables = {Table("answers", TableRole::kEmbedding, 300, kCourseDim, 16)};
+  model.tables = {CourseTable("answers", TableRole::kEmbedding, 300, kCourseDim, 16)};
   model.tables[0].init.kind = InitKind::kZero;
   return model;
 }
@@ -54,8 +54,8 @@ CourseNet Net(const char* name, HashFamilyKind family, ActivationType activation
   spec.name = name;
   spec.seed = 97;
   spec.activations = activations;
-  spec.tables = {Table("input", TableRole::kEmbedding, kFeatures + 1, 16, 1024),
-                 Table("labels", TableRole::kHead, kLabels, 16, 128)};
+  spec.tables = {CourseTable("input", TableRole::kEmbedding, kFeatures + 1, 16, 1024),
+                 CourseTable("labels", TableRole::kHead, kLabels, 16, 128)};
   spec.tables[0].bias_row = true;
   for (TableSpec& table : spec.tables) {
     table.optimizer.learning_rate = 0.02;
