@@ -281,6 +281,27 @@ void ReachedQueriesImpl(const int8_t* whole, const ScannedRow* rows, size_t coun
   for (; r < count; ++r) ReachedOfRows<1>(whole + r * stride, rows + r, block, reached + r);
 }
 
+void WholeProductsImpl(const int8_t* HWY_RESTRICT whole, size_t rows, size_t columns,
+                       const int16_t* HWY_RESTRICT query, int32_t* HWY_RESTRICT products) {
+  const ShortTag shorts;
+  const hn::Rebind<int8_t, ShortTag> narrow;
+  const WholeTag d;
+  constexpr size_t kShorts = 2 * kLanes;
+  for (size_t r = 0; r < rows; ++r, whole += columns) {
+    WholeVec sum0 = hn::Zero(d);
+    WholeVec sum1 = hn::Zero(d);
+    WholeVec odd = hn::Zero(d);
+    for (size_t i = 0; i < columns; i += 2 * kShorts) {
+      sum0 = hn::ReorderWidenMulAccumulate(d, hn::PromoteTo(shorts, hn::LoadU(narrow, whole + i)),
+                                           hn::Load(shorts, query + i), sum0, odd);
+      sum1 = hn::ReorderWidenMulAccumulate(
+          d, hn::PromoteTo(shorts, hn::LoadU(narrow, whole + i + kShorts)),
+          hn::Load(shorts, query + i + kShorts), sum1, odd);
+    }
+    products[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dslide
 HWY_AFTER_NAMESPACE();
@@ -290,6 +311,7 @@ namespace dslide {
 
 HWY_EXPORT(ScanRowsImpl);
 HWY_EXPORT(ReachedQueriesImpl);
+HWY_EXPORT(WholeProductsImpl);
 
 void ScanRows(const float* const* weights, int64_t rows, const ScanShape& shape, int8_t* whole,
               ScannedRow* scanned) {
@@ -299,6 +321,12 @@ void ScanRows(const float* const* weights, int64_t rows, const ScanShape& shape,
 void ReachedQueries(const int8_t* whole, const ScannedRow* scanned, int64_t rows,
                     const ScanBlock& block, uint32_t* reached) {
   DSLIDE_DISPATCH(ReachedQueriesImpl)(whole, scanned, static_cast<size_t>(rows), block, reached);
+}
+
+void WholeProducts(const int8_t* whole, int64_t rows, int64_t columns, const int16_t* query,
+                   int32_t* products) {
+  DSLIDE_DISPATCH(WholeProductsImpl)
+  (whole, static_cast<size_t>(rows), static_cast<size_t>(columns), query, products);
 }
 
 }  // namespace dslide

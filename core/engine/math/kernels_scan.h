@@ -9,9 +9,17 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace dslide {
+
+// An aligned line of whole numbers: vectors of them make arrays for these kernels.
+template <typename Whole>
+struct alignas(64) ScanLine {
+  static constexpr int64_t kNumbers = 64 / sizeof(Whole);
+  Whole whole[kNumbers] = {};
+};
 
 // Queries that are looked at together.
 inline constexpr int64_t kScanQueries = 16;
@@ -72,5 +80,17 @@ struct ScanBlock {
 //   whole : as ScanRows() wrote it; scanned, reached : [rows].
 void ReachedQueries(const int8_t* whole, const ScannedRow* scanned, int64_t rows,
                     const ScanBlock& block, uint32_t* reached);
+
+// The product of one query with many rows. products[r] = sum_i whole[r][i] * query[i].
+//   whole : [rows, columns], 64-byte aligned; columns : a multiple of kScanSegment
+//   query : [columns], 64-byte aligned; no |query[i]| above ProductLimit(columns)
+void WholeProducts(const int8_t* whole, int64_t rows, int64_t columns, const int16_t* query,
+                   int32_t* products);
+// So that no sum exceeds 31 bits, and no number 16.
+inline int ProductLimit(int64_t columns) {
+  constexpr int64_t kMostSum = (int64_t{1} << 31) - 1;
+  constexpr int64_t kMostShort = (1 << 15) - 1;
+  return static_cast<int>(std::min(kMostShort, kMostSum / (columns * kRowLength)));
+}
 
 }  // namespace dslide

@@ -28,11 +28,6 @@ constexpr int64_t kRoundedRowsAhead = 12;
 // Where fewer rows than this come to one that is wanted, most of them would be scored anyway.
 constexpr int64_t kRowsPerWanted = 32;
 
-// Of a rounded row.
-struct alignas(64) Segment {
-  int8_t whole[kScanSegment];
-};
-
 // What one thread has found for the queries of a pass, and its memory.
 struct ThreadTops {
   ThreadTops(const RowStore& store, const ScanQueries* rounded, int64_t queries, int64_t k)
@@ -55,8 +50,8 @@ struct ThreadTops {
   std::vector<TopRows> tops;
   AlignedFloats thresholds;  // of the tops, side by side for a fast comparison
   std::vector<float> logits;
-  AlignedFloats widened;       // kRoundedRows rows
-  std::vector<Segment> whole;  // likewise
+  AlignedFloats widened;                // kRoundedRows rows
+  std::vector<ScanLine<int8_t>> whole;  // likewise
 };
 
 void PrefetchRow(const RowReader& reader, int64_t row, int64_t end) {

@@ -16,13 +16,9 @@ namespace {
 class ScanKernelTest : public KernelTest {};
 DSLIDE_INSTANTIATE_KERNEL_TEST(ScanKernelTest);
 
-struct alignas(64) Line {
-  int8_t whole[64] = {};
-};
-
 // Rows as whole numbers.
 struct Rounded {
-  std::vector<Line> lines;
+  std::vector<ScanLine<int8_t>> lines;
   std::vector<ScannedRow> scanned;
 
   const int8_t* whole() const { return lines.data()->whole; }
@@ -73,7 +69,9 @@ TEST_P(ScanKernelTest, RowsAreRoundedToNearestAtEveryLength) {
           const double weight = i < columns ? weights[i] : 0;
           ASSERT_EQ(again.whole()[i], row.whole()[i]);
           ASSERT_NEAR(weight / scanned.unit, row.whole()[i], 0.5001) << i << " of " << columns;
-          if (is_signed) ASSERT_EQ(row.whole()[half + i], -row.whole()[i]);
+          if (is_signed) {
+            ASSERT_EQ(row.whole()[half + i], -row.whole()[i]);
+          }
           square += weight * weight;
         }
         EXPECT_NEAR(scanned.length, std::sqrt(square), 1e-5 * std::sqrt(square) + 0x1p-59);
@@ -194,6 +192,36 @@ TEST_P(ScanKernelTest, SumsHoldTheLongestHalves) {
       uint32_t reached = 0;
       ReachedQueries(rounded.whole(), rounded.scanned.data(), 1, block.block, &reached);
       EXPECT_EQ(reached, product >= wanted ? 1u : 0u);
+    }
+  }
+}
+
+TEST_P(ScanKernelTest, MultipliesOneQueryWithManyRows) {
+  for (const int64_t columns : {64, 128, 192, 4096}) {
+    constexpr int64_t kRows = 5;
+    const int limit = ProductLimit(columns);
+    std::vector<ScanLine<int8_t>> whole(kRows * columns / 64);
+    std::vector<ScanLine<int16_t>> query(columns / 32);
+    CounterRng rng(static_cast<uint64_t>(columns));
+    int8_t* const rows = whole.data()->whole;
+    for (int64_t i = 0; i < kRows * columns; ++i) {
+      rows[i] =
+          static_cast<int8_t>(static_cast<int>(rng.NextBelow(2 * kRowLength + 1)) - kRowLength);
+    }
+    // The first row and the query are as large as they may be.
+    for (int64_t i = 0; i < columns; ++i) {
+      rows[i] = kRowLength;
+      query.data()->whole[i] =
+          static_cast<int16_t>(i % 64 < 60 ? limit : -limit + static_cast<int>(i));
+    }
+    std::vector<int32_t> products(kRows);
+    WholeProducts(rows, kRows, columns, query.data()->whole, products.data());
+    for (int64_t r = 0; r < kRows; ++r) {
+      int64_t expected = 0;
+      for (int64_t i = 0; i < columns; ++i) {
+        expected += int64_t{rows[r * columns + i]} * query.data()->whole[i];
+      }
+      EXPECT_EQ(products[r], expected) << "row " << r << " of " << columns << " columns";
     }
   }
 }

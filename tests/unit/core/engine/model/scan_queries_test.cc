@@ -18,10 +18,6 @@ namespace {
 class ScanQueriesTest : public KernelTest {};
 DSLIDE_INSTANTIATE_KERNEL_TEST(ScanQueriesTest);
 
-struct alignas(64) WholeLine {
-  int8_t whole[64];
-};
-
 // Which of the queries a row reaches that has the exact logit, or the next larger float, as wanted.
 struct Reach {
   int64_t missed = 0;   // of queries for which the exact logit is wanted
@@ -32,7 +28,7 @@ struct Reach {
 Reach Measure(const std::vector<float>& weights, float bias, const std::vector<float>& hidden,
               int64_t count, int64_t dim) {
   const ScanQueries queries(hidden, count, dim);
-  std::vector<WholeLine> whole(static_cast<size_t>(queries.shape().segments()));
+  std::vector<ScanLine<int8_t>> whole(static_cast<size_t>(queries.shape().segments()));
   ScannedRow row;
   const float* const all = weights.data();
   ScanRows(&all, 1, queries.shape(), whole.data()->whole, &row);
