@@ -66,7 +66,8 @@ final class Failures {
         continue; // the code and the message say enough
       }
     }
-    String said = e.getStatus().getDescription() == null ? "" : e.getStatus().getDescription();
+    // The transport adds lines about itself.
+    String said = e.getStatus().getDescription() == null ? "" : e.getStatus().getDescription().lines().findFirst().orElse("");
     String below = below(e.getStatus().getCause());
     boolean nobody = reason.isEmpty() && (code == Status.Code.UNAVAILABLE || code == Status.Code.DEADLINE_EXCEEDED);
     boolean handshake = below.contains("SSL") || below.contains("certificate");

@@ -15,12 +15,13 @@ import java.util.regex.Pattern;
  *     characters; "": a new one for each call
  */
 public record Options(Tls tls, boolean insecure, Duration timeout, Duration patience, String job, String requestId) {
+  // Before DEFAULT, which is checked by them.
+  private static final Pattern NAME = Pattern.compile("[a-z0-9-]{1,64}");
+  private static final Pattern REQUEST_ID = Pattern.compile("[!-~]{1,64}");
+
   /** Plaintext, 30 s, 4 s, "default". */
   public static final Options DEFAULT =
       new Options(null, false, Duration.ofSeconds(30), Duration.ofSeconds(4), "default", "");
-
-  private static final Pattern NAME = Pattern.compile("[a-z0-9-]{1,64}");
-  private static final Pattern REQUEST_ID = Pattern.compile("[!-~]{1,64}");
 
   /**
    * Checks the settings.

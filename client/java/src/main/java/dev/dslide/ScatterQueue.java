@@ -112,7 +112,10 @@ final class ScatterQueue {
         }
       }
       exchange.halfClose();
-      exchange.receive(limit);
+      boolean answered = exchange.receive(limit) != null;
+      if (!answered || exchange.receive(limit) != null) { // the second time for the call's status
+        throw Failures.internal("%s answered a scatter with no message, or with several", shard.peer().name());
+      }
     } catch (StatusRuntimeException e) {
       throw Failures.ofCall(shard.peer(), "Scatter", id, e);
     }
