@@ -9,7 +9,7 @@ import tree
 _PLACES = {
     "CHANGELOG.md": r"^## \[([0-9.]+)\]",
     "client/go/dslide/doc.go": r'^const Version = "([^"]+)"',
-    "client/java/bench/RowsBench.java": r"dslide-([0-9.]+)\.jar",
+    "client/java/examples/RowsBench.java": r"dslide-([0-9.]+)\.jar",
     "client/java/examples/Train.java": r"dslide-([0-9.]+)\.jar",
     "client/java/pom.xml": r"^  <version>([0-9.]+)</version>",
     "client/java/src/main/java/dev/dslide/Cluster.java": r'VERSION = "([^"]+)"',

@@ -81,7 +81,8 @@ public final class Train {
     for (int i = 0; i < arguments.length; i += 2) {
       if (!FLAGS.containsKey(arguments[i]) || i + 1 == arguments.length) {
         var known = new StringBuilder("found " + arguments[i] + ", expected flags with a value:");
-        new TreeMap<>(FLAGS).forEach((flag, meaning) -> known.append("\n  ").append(flag).append("  ").append(meaning));
+        new TreeMap<>(FLAGS).forEach((flag, meaning) -> known.append("\n  ").append(flag).append("  ")
+            .append(meaning));
         throw new IllegalArgumentException(known.toString());
       }
       given.put(arguments[i], arguments[i + 1]);
@@ -161,8 +162,8 @@ public final class Train {
     TrainingSpec training = spec.getTraining();
     if (training.getTransform().equals("tf_idf") || training.getPropensityStrength() > 0
         || training.getInputDropout() > 0 || training.getHiddenDropout() > 0 || spec.getTablesCount() != 2) {
-      throw new IllegalArgumentException("model " + spec.getName() + " has dense layers, dropout, tf_idf or propensities, "
-          + "which this example does not know: train it with dslide train");
+      throw new IllegalArgumentException("model " + spec.getName() + " has dense layers, dropout, tf_idf or "
+          + "propensities, which this example does not know: train it with dslide train");
     }
     this.model = model;
     this.points = points;
@@ -269,7 +270,8 @@ public final class Train {
       }
     }
     double precision = (double) hits / Math.max(labelled, 1);
-    System.err.printf(Locale.ROOT, "epoch %d: P@1 %.4f on %d held-out points%n", lease.getEpoch() + 1, precision, labelled);
+    System.err.printf(Locale.ROOT, "epoch %d: P@1 %.4f on %d held-out points%n", lease.getEpoch() + 1, precision,
+        labelled);
     if (precision > lease.getMetricToBeat()) {
       try {
         model.saveCheckpoint(bestCheckpoint());

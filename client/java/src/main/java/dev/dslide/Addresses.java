@@ -4,7 +4,8 @@ import java.util.regex.Pattern;
 
 /** Where servers are: "host:port" or "unix:PATH". */
 final class Addresses {
-  private static final Pattern HOST_PORT = Pattern.compile("(?<host>\\[[0-9a-fA-F:.]+]|[^:\\[\\]/]+):(?<port>[0-9]{1,5})");
+  private static final Pattern HOST_PORT =
+      Pattern.compile("(?<host>\\[[0-9a-fA-F:.]+]|[^:\\[\\]/]+):(?<port>[0-9]{1,5})");
   private static final Pattern LOOPBACK = Pattern.compile("localhost|127(\\.[0-9]{1,3}){3}|\\[::1]");
 
   private Addresses() {}

@@ -91,7 +91,8 @@ public final class Cluster implements AutoCloseable {
 
   private static GetClusterMapResponse mapOf(Peer coordinator) {
     try {
-      return coordinator.call(CoordinatorServiceGrpc.getGetClusterMapMethod(), GetClusterMapRequest.getDefaultInstance());
+      return coordinator.call(CoordinatorServiceGrpc.getGetClusterMapMethod(),
+          GetClusterMapRequest.getDefaultInstance());
     } catch (UnimplementedException e) {
       throw Failure.of(Status.Code.FAILED_PRECONDITION, ("%s does not speak dslide.v1: it is of another version than "
           + "this client (%s), or no coordinator at all").formatted(coordinator.name(), VERSION)).withCause(e)

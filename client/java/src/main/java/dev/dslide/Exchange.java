@@ -67,6 +67,12 @@ final class Exchange<Q, R> implements AutoCloseable {
     return status == null;
   }
 
+  /** Sends the only message of a method that takes one: gRPC does not say when it is ready for that. */
+  void sendOnly(Q message) {
+    call.sendMessage(message);
+    call.halfClose();
+  }
+
   void halfClose() {
     if (status == null) {
       call.halfClose();

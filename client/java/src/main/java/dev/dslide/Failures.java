@@ -14,6 +14,7 @@ import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.util.Map;
+import java.util.Objects;
 
 /** Makes exceptions of what servers, gRPC and this client say. */
 final class Failures {
@@ -67,12 +68,12 @@ final class Failures {
       }
     }
     // The transport adds lines about itself.
-    String said = e.getStatus().getDescription() == null ? "" : e.getStatus().getDescription().lines().findFirst().orElse("");
+    String said = Objects.requireNonNullElse(e.getStatus().getDescription(), "").lines().findFirst().orElse("");
     String below = below(e.getStatus().getCause());
     boolean nobody = reason.isEmpty() && (code == Status.Code.UNAVAILABLE || code == Status.Code.DEADLINE_EXCEEDED);
     boolean handshake = below.contains("SSL") || below.contains("certificate");
-    String remedy = !nobody ? "" : handshake ? "the handshake failed: check Tls.ca, Tls.cert and Tls.key, and what the "
-        + "server was started with; " + peer.remedy() : peer.remedy();
+    String remedy = !nobody ? "" : handshake ? "the handshake failed: check Tls.ca, Tls.cert and Tls.key, and what "
+        + "the server was started with; " + peer.remedy() : peer.remedy();
     return new Failure(code, reason, metadata, below.isEmpty() ? said : said + ": " + below, remedy, retryAfter,
         !provesNothingApplied(code, reason), peer.name(), method, requestId,
         // This side refuses the server's certificate.

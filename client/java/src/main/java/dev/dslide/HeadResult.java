@@ -11,4 +11,5 @@ import java.util.List;
  * @param logPartitions [batch], for {@link Steps#headBackward}; empty for the sigmoid
  * @param probes one for each sample of which the recall was asked
  */
-public record HeadResult(double lossSum, long activePairs, int batch, float[] logPartitions, List<RecallProbe> probes) {}
+public record HeadResult(double lossSum, long activePairs, int batch, float[] logPartitions,
+    List<RecallProbe> probes) {}

@@ -56,7 +56,8 @@ public final class Leases implements AutoCloseable {
       renewing.shutdown();
       throw e;
     }
-    renewing.scheduleWithFixedDelay(this::renew, RENEW_EVERY.toMillis(), RENEW_EVERY.toMillis(), TimeUnit.MILLISECONDS);
+    renewing.scheduleWithFixedDelay(this::renew, RENEW_EVERY.toMillis(), RENEW_EVERY.toMillis(),
+        TimeUnit.MILLISECONDS);
   }
 
   private void register() {

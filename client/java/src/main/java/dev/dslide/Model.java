@@ -72,7 +72,8 @@ public final class Model {
     var answers = new DescribeModelResponse[cluster.numShards()];
     var request = DescribeModelRequest.newBuilder().setModel(spec.getName()).setWithDigests(digests).build();
     cluster.shards().each(shard -> answers[shard.ordinal()] = shard.peer().call(
-        ShardServiceGrpc.getDescribeModelMethod(), request, digests ? Peer.LONG_TIMEOUT : cluster.options().timeout()));
+        ShardServiceGrpc.getDescribeModelMethod(), request,
+            digests ? Peer.LONG_TIMEOUT : cluster.options().timeout()));
     return List.of(answers);
   }
 
@@ -115,7 +116,8 @@ public final class Model {
   }
 
   private static void gather(Shard shard, GatherRequest all, Part part, int dim, Rows rows) {
-    GatherRequest request = all.toBuilder().setRows(RowSelection.newBuilder().setRowIds(Numbers.ids(part.ids()))).build();
+    GatherRequest request = all.toBuilder()
+        .setRows(RowSelection.newBuilder().setRowIds(Numbers.ids(part.ids()))).build();
     Peer peer = shard.peer();
     peer.repeat(Peer.within(peer.options().timeout()), limit -> {
       gatherOnce(peer, request, new RowReceiver(part, dim, rows), part.size(), limit);
@@ -123,13 +125,13 @@ public final class Model {
     });
   }
 
-  private static void gatherOnce(Peer peer, GatherRequest request, RowReceiver receiver, int expected, Deadline limit) {
+  private static void gatherOnce(Peer peer, GatherRequest request, RowReceiver receiver, int expected,
+      Deadline limit) {
     String id = peer.newRequestId();
-    var method = ShardServiceGrpc.getGatherMethod().toBuilder(ShardServiceGrpc.getGatherMethod().getRequestMarshaller(),
-        receiver).build();
+    var generated = ShardServiceGrpc.getGatherMethod();
+    var method = generated.toBuilder(generated.getRequestMarshaller(), receiver).build();
     try (var exchange = new Exchange<>(peer.channel(), method, limit, Peer.headers(id))) {
-      exchange.send(request, limit);
-      exchange.halfClose();
+      exchange.sendOnly(request);
       while (exchange.receive(limit) != null) {
         continue; // the receiver has put the rows at their places
       }
@@ -192,8 +194,8 @@ public final class Model {
       TopKResponse answer = shard.peer().call(ShardServiceGrpc.getTopKMethod(), request.build());
       int expected = 4 * queries * options.k();
       if (answer.getRowIds().size() != expected || answer.getLogits().size() != expected) {
-        throw Failures.internal("%s answered %d bytes of ids and %d of logits for %d queries of %d", shard.peer().name(),
-            answer.getRowIds().size(), answer.getLogits().size(), queries, options.k());
+        throw Failures.internal("%s answered %d bytes of ids and %d of logits for %d queries of %d",
+            shard.peer().name(), answer.getRowIds().size(), answer.getLogits().size(), queries, options.k());
       }
       answers[shard.ordinal()] = answer;
     });

@@ -56,8 +56,8 @@ public final class ModelSpecs {
       }
       long rows = !embedding ? labels : table.getBiasRow() ? features + 1 : features;
       if (table.getRows() != 0 && table.getRows() != rows) {
-        throw Failures.invalid("table \"%s\" of the model has %d rows, but the data (%d features, %d labels) makes %d; "
-            + "leave rows out to take it from the data", table.getName(), table.getRows(), features, labels, rows);
+        throw Failures.invalid("table \"%s\" of the model has %d rows, but the data (%d features, %d labels) makes "
+            + "%d; leave rows out to take it from the data", table.getName(), table.getRows(), features, labels, rows);
       }
       table.setRows(rows);
       if (!embedding) {

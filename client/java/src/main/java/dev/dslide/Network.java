@@ -25,7 +25,8 @@ final class Network {
     cluster = model.cluster();
     List<TableSpec> tables = model.spec().getTablesList();
     int last = tables.size() - 1;
-    boolean fits = last >= 1 && tables.get(0).getRole().equals("embedding") && tables.get(last).getRole().equals("head")
+    boolean fits = last >= 1 && tables.get(0).getRole().equals("embedding")
+        && tables.get(last).getRole().equals("head")
         && tables.subList(1, last).stream().allMatch(table -> table.getRole().equals("dense"));
     if (!fits) {
       throw Failures.of(Status.Code.UNIMPLEMENTED, "%s: this client computes hidden vectors of an embedding, dense "
@@ -108,7 +109,8 @@ final class Network {
   }
 
   static EmbedForward.Builder embedForward(TableSpec table, Sparse part, boolean packed) {
-    var request = EmbedForward.newBuilder().setTable(table.getName()).setBatch(part.size()).setValues(part.valueBytes());
+    var request = EmbedForward.newBuilder().setTable(table.getName()).setBatch(part.size())
+        .setValues(part.valueBytes());
     ByteString none = ByteString.EMPTY;
     return request.setPackedRowIds(packed ? part.packed() : none).setSampleOffsets(packed ? none : part.offsetBytes())
         .setRowIds(packed ? none : part.idBytes());

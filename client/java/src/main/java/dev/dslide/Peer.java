@@ -44,7 +44,8 @@ final class Peer implements AutoCloseable {
   private static final int CONNECT_TIMEOUT_MS = 3000;
   private static final long FIRST_PAUSE_MS = 50;
   private static final long LONGEST_PAUSE_MS = 2000;
-  private static final Metadata.Key<String> CLIENT = Metadata.Key.of("dslide-client", Metadata.ASCII_STRING_MARSHALLER);
+  private static final Metadata.Key<String> CLIENT =
+      Metadata.Key.of("dslide-client", Metadata.ASCII_STRING_MARSHALLER);
   private static final Metadata.Key<String> REQUEST_ID =
       Metadata.Key.of("x-request-id", Metadata.ASCII_STRING_MARSHALLER);
   private static final SecureRandom RANDOM = new SecureRandom();

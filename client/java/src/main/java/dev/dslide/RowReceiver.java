@@ -72,7 +72,8 @@ final class RowReceiver implements MethodDescriptor.Marshaller<Integer> {
         }
       });
       int n = Math.max(count, 0);
-      boolean shaped = matrixRows == n && (n == 0 || matrixCols == dim && element == ElementType.ELEMENT_TYPE_F32_VALUE);
+      boolean shaped = matrixRows == n
+          && (n == 0 || matrixCols == dim && element == ElementType.ELEMENT_TYPE_F32_VALUE);
       if (!shaped || valueBytes != 4L * n * dim || rows.biases() != null && biasBytes != 4L * n) {
         throw new IOException("its sizes differ");
       }

@@ -32,7 +32,8 @@ final class Sequence {
 
   /** Says Hello. Numbers below the next one are given up by the envelopes, whatever became of them. */
   HelloResponse greet(Deadline limit) {
-    var request = HelloRequest.newBuilder().setJob(job).setClientId(clientId).setAcknowledgedSequence(confirmed).build();
+    var request = HelloRequest.newBuilder().setJob(job).setClientId(clientId)
+        .setAcknowledgedSequence(confirmed).build();
     HelloResponse hello = shard.peer().repeat(limit, until -> shard.peer().once(ShardServiceGrpc.getHelloMethod(),
         request, until));
     if (hello.getNextSequence() <= confirmed || hello.getNextSequence() > next + 1) {

@@ -50,8 +50,8 @@ final class Shard {
       return;
     }
     if (!minor(info.getVersion()).equals(minor(Cluster.VERSION))) {
-      throw Failures.of(Status.Code.FAILED_PRECONDITION, "%s is of version %s, this client of %s: use the client of the "
-          + "cluster's version", peer.name(), info.getVersion(), Cluster.VERSION);
+      throw Failures.of(Status.Code.FAILED_PRECONDITION, "%s is of version %s, this client of %s: use the client of "
+          + "the cluster's version", peer.name(), info.getVersion(), Cluster.VERSION);
     }
   }
 

@@ -99,8 +99,8 @@ public final class Sparse {
     RowIds.check(Arrays.copyOf(ids, count), rows, what);
     for (int i = 0; i < size; i++) {
       if (!RowIds.ascend(ids, offsets[i], offsets[i + 1])) {
-        throw Failures.invalid("%s: the ids of sample %d do not ascend strictly: sort them, and merge equal ones", what,
-            i);
+        throw Failures.invalid("%s: the ids of sample %d do not ascend strictly: sort them, and merge equal ones",
+            what, i);
       }
     }
     Numbers.checkFinite(Arrays.copyOf(values, count), what);

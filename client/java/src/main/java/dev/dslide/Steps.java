@@ -96,7 +96,8 @@ public final class Steps implements AutoCloseable {
 
   private TableSpec outer(int place, String role) {
     if (model.spec().getTablesCount() < 2 || !model.spec().getTables(place).getRole().equals(role)) {
-      throw Failures.invalid("%s cannot be trained by steps: its first table must be an embedding and its last one a head",
+      throw Failures.invalid("%s cannot be trained by steps: its first table must be an embedding and its last one "
+          + "a head",
           model);
     }
     return model.spec().getTables(place);
@@ -133,7 +134,8 @@ public final class Steps implements AutoCloseable {
     boolean softmax = !table.getHead().getLoss().equals("sigmoid");
     float[] targets = Loss.targets(labels, softmax);
     Sparse[] slices = labels.slice(model.cluster().owners().of(table), shards.size(), -1);
-    var shown = HeadForward.newBuilder().setTable(table.getName()).setHidden(Matrices.of(hidden, batch, model.halves()))
+    var shown = HeadForward.newBuilder().setTable(table.getName())
+        .setHidden(Matrices.of(hidden, batch, model.halves()))
         .setFingerprints(family == null ? ByteString.EMPTY : Numbers.ids(family.hash(hidden)))
         .setLabelTargets(Numbers.floats(targets));
     for (int sample : recallSamples) {

@@ -50,7 +50,8 @@ class ModelSpecsTest {
   @Test
   void fit() {
     ModelSpec spec = ModelSpecs.parse("""
-        {"name": "m", "tables": [{"name": "input", "dim": 8, "bias_row": true}, {"name": "d", "role": "dense", "rows": 4},
+        {"name": "m", "tables": [{"name": "input", "dim": 8, "bias_row": true},
+          {"name": "d", "role": "dense", "rows": 4},
           {"name": "labels", "role": "head", "dim": 8}]}""");
     ModelSpec fitted = ModelSpecs.fit(spec, 100, 1_500_000);
     assertEquals(101, fitted.getTables(0).getRows());
@@ -70,7 +71,8 @@ class ModelSpecsTest {
   @Test
   void job() {
     ModelSpec spec = ModelSpecs.askedFor(ModelSpecs.parse("""
-        {"name": "m", "seed": 5, "tables": [{"name": "input", "optimizer": {"kind": "sgd"}}, {"name": "f", "role": "fusion"}]}
+        {"name": "m", "seed": 5, "tables": [{"name": "input", "optimizer": {"kind": "sgd"}},
+          {"name": "f", "role": "fusion"}]}
         """), ModelSpec.getDefaultInstance());
     JobSpec job = ModelSpecs.job("run", spec, 77, true, 3);
     assertEquals(16 * 256, job.getChunkSamples());

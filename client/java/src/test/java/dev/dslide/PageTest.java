@@ -64,7 +64,8 @@ class PageTest {
           .replace("127.0.0.1:7030", servers.serveModel("network"));
       Path program = Files.writeString(folder.resolve("Page.java"), PROGRAM.formatted(body));
       String said = run(folder, TestPaths.java(), "-cp", TestPaths.classPath(), program);
-      for (String expected : List.of("2 table\n", "true 1\n", "UNKNOWN_MODEL the cluster has no model \"unheard-of\"; it "
+      for (String expected : List.of("2 table\n", "true 1\n", "UNKNOWN_MODEL the cluster has no model "
+          + "\"unheard-of\"; it "
           + "has: network, table", "coordinator at 127.0.0.1:1, GetClusterMap: ")) {
         assertTrue(said.contains(expected), said + "\nexpected in it: " + expected);
       }

@@ -28,14 +28,16 @@ class PredictTest {
   private static final String SINGLE = """
       {"name": "single", "activations": "f32", "tables": [
         {"name": "input", "dim": 24, "bias_row": true, "optimizer": {"learning_rate": 0.01}},
-        {"name": "labels", "role": "head", "dim": 24, "optimizer": {"learning_rate": 0.01}, "head": {"max_active": 0}}],
+        {"name": "labels", "role": "head", "dim": 24, "optimizer": {"learning_rate": 0.01},
+         "head": {"max_active": 0}}],
        "training": {"transform": "l2", "batch_size": 64, "max_epochs": 2, "in_flight_steps": 1,
                     "validation_fraction": 0}}""";
   private static final String HALF = """
       {"name": "half", "activations": "bf16", "tables": [
         {"name": "input", "dim": 24, "optimizer": {"learning_rate": 0.01}},
         {"name": "middle", "role": "dense", "rows": 16, "dim": 24, "optimizer": {"learning_rate": 0.01}},
-        {"name": "labels", "role": "head", "dim": 16, "optimizer": {"learning_rate": 0.01}, "head": {"max_active": 0}}],
+        {"name": "labels", "role": "head", "dim": 16, "optimizer": {"learning_rate": 0.01},
+         "head": {"max_active": 0}}],
        "training": {"transform": "raw", "batch_size": 64, "max_epochs": 2, "in_flight_steps": 1,
                     "validation_fraction": 0}}""";
 
@@ -89,7 +91,8 @@ class PredictTest {
         assertEquals(expected.ids()[i], labels.get(i).getId());
         assertEquals(expected.logits()[i], labels.get(i).getScore(), 1e-3f);
       }
-      var e = assertThrows(InvalidArgumentException.class, () -> server.predict(List.of(Query.text("a web server")), 5));
+      var e = assertThrows(InvalidArgumentException.class, () -> server.predict(List.of(Query.text("a web server")),
+          5));
       assertEquals("WRONG_INPUT", e.reason());
       assertTrue(e.getMessage().startsWith("dslide serve at "), e.getMessage());
     }

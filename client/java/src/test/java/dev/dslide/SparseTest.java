@@ -25,7 +25,8 @@ class SparseTest {
 
   @Test
   void scale() {
-    Sparse features = new Sparse().add(new int[] {1, 2}, new float[] {3, 4}).add(new int[] {1}, new float[] {0}).scale();
+    Sparse features = new Sparse().add(new int[] {1, 2}, new float[] {3, 4})
+        .add(new int[] {1}, new float[] {0}).scale();
     assertEquals(Numbers.floats(new float[] {0.6f, 0.8f, 0}), features.valueBytes());
   }
 

@@ -49,7 +49,8 @@ class TrainTest {
   void itSharesAJob() throws IOException, InterruptedException {
     try (var servers = new TestCluster(2, true, true)) {
       Path points = servers.folder().resolve("train.txt");
-      TestCluster.run("dslide", "data", "gen", "--output", points, "--points", 6000, "--features", 500, "--labels", 2000);
+      TestCluster.run("dslide", "data", "gen", "--output", points, "--points", 6000, "--features", 500, "--labels",
+          2000);
       Path spec = Files.writeString(servers.folder().resolve("model.json"), """
           {"name": "small", "activations": "bf16", "tables": [
             {"name": "input", "dim": 32, "bias_row": true, "optimizer": {"learning_rate": 0.05}},

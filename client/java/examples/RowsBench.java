@@ -1,6 +1,6 @@
 // Gathers and scatters 10,000 rows of 128 floats as a trainer with an optimizer of its own moves them.
 //
-//   java -cp "target/dslide-0.2.0.jar:target/lib/*" bench/RowsBench.java 127.0.0.1:7000
+//   java -cp "target/dslide-0.2.0.jar:target/lib/*" examples/RowsBench.java 127.0.0.1:7000
 
 import com.sun.management.OperatingSystemMXBean;
 import dev.dslide.Cluster;
@@ -53,7 +53,8 @@ public final class RowsBench {
     double cpuMs = (system.getProcessCpuTime() - cpu) * 1e-6 / CALLS;
     Arrays.sort(seconds);
     double bytes = 4.0 * ROWS * DIM;
-    System.out.printf(Locale.ROOT, "%s, %d shards: median %.2f GB/s, best %.2f GB/s, %.2f ms of CPU a call, load %.1f%n",
+    System.out.printf(Locale.ROOT, "%s, %d shards: median %.2f GB/s, best %.2f GB/s, %.2f ms of CPU a call, load "
+        + "%.1f%n",
         what, cluster.numShards(), bytes / seconds[CALLS / 2] * 1e-9, bytes / seconds[0] * 1e-9, cpuMs,
         system.getSystemLoadAverage());
   }
