@@ -13,6 +13,7 @@ import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
+import io.grpc.ManagedChannelProvider;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
@@ -61,8 +62,7 @@ final class Peer implements AutoCloseable {
     this.name = name + " at " + address;
     this.remedy = remedy;
     this.options = options;
-    ManagedChannelBuilder<?> builder = Grpc.newChannelBuilder(address, credentials(options.tls()))
-        .userAgent("dslide-java/" + Cluster.VERSION)
+    ManagedChannelBuilder<?> builder = builder(address, options.tls()).userAgent("dslide-java/" + Cluster.VERSION)
         .disableRetry() // changes are repeated by their sequence alone
         .maxInboundMessageSize(MAX_MESSAGE_BYTES)
         .keepAliveTime(30, TimeUnit.SECONDS)
@@ -77,6 +77,16 @@ final class Peer implements AutoCloseable {
       builder.overrideAuthority("localhost"); // whom the server's certificate names there
     }
     channel = builder.build();
+  }
+
+  private static ManagedChannelBuilder<?> builder(String address, Tls tls) {
+    ChannelCredentials credentials = credentials(tls);
+    try {
+      return Grpc.newChannelBuilder(address, credentials);
+    } catch (IllegalArgumentException | ManagedChannelProvider.ProviderNotFoundException e) {
+      String cause = e.getCause() == null ? e.getMessage() : e.getMessage() + ": " + e.getCause().getMessage();
+      throw Failures.invalid("address \"%s\" with %s: %s", address, tls == null ? "plaintext" : tls, cause);
+    }
   }
 
   private static ChannelCredentials credentials(Tls tls) {
@@ -96,11 +106,7 @@ final class Peer implements AutoCloseable {
     } catch (IOException e) {
       throw Failures.invalid("Tls: cannot read %s: %s", path, e);
     }
-    try {
-      return builder.build();
-    } catch (IllegalArgumentException e) {
-      throw Failures.invalid("Tls: %s", e.getMessage());
-    }
+    return builder.build();
   }
 
   String name() {

@@ -75,6 +75,7 @@ final class TestCluster implements AutoCloseable {
         process = new ProcessBuilder(command).redirectErrorStream(true)
             .redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile())).start();
         process.getOutputStream().close();
+        Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly)); // when somebody ends the tests
       } catch (IOException e) {
         throw new UncheckedIOException(e);
       }
