@@ -13,8 +13,10 @@ import io.grpc.Context;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
+import java.security.GeneralSecurityException;
 import java.util.Map;
 import java.util.Objects;
+import javax.net.ssl.SSLException;
 
 /** Makes exceptions of what servers, gRPC and this client say. */
 final class Failures {
@@ -71,13 +73,22 @@ final class Failures {
     String said = Objects.requireNonNullElse(e.getStatus().getDescription(), "").lines().findFirst().orElse("");
     String below = below(e.getStatus().getCause());
     boolean nobody = reason.isEmpty() && (code == Status.Code.UNAVAILABLE || code == Status.Code.DEADLINE_EXCEEDED);
-    boolean handshake = below.contains("SSL") || below.contains("certificate");
+    boolean handshake = has(e.getStatus().getCause(), SSLException.class);
     String remedy = !nobody ? "" : handshake ? "the handshake failed: check Tls.ca, Tls.cert and Tls.key, and what "
         + "the server was started with; " + peer.remedy() : peer.remedy();
     return new Failure(code, reason, metadata, below.isEmpty() ? said : said + ": " + below, remedy, retryAfter,
         !provesNothingApplied(code, reason), peer.name(), method, requestId,
         // This side refuses the server's certificate.
-        below.contains("PKIX") || below.contains("CertificateException"), e).exception();
+        has(e.getStatus().getCause(), GeneralSecurityException.class), e).exception();
+  }
+
+  private static boolean has(Throwable cause, Class<?> kind) {
+    for (; cause != null; cause = cause.getCause()) {
+      if (kind.isInstance(cause)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** What the network or TLS says. */

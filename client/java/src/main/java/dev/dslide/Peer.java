@@ -13,7 +13,6 @@ import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
-import io.grpc.ManagedChannelProvider;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
@@ -83,9 +82,10 @@ final class Peer implements AutoCloseable {
     ChannelCredentials credentials = credentials(tls);
     try {
       return Grpc.newChannelBuilder(address, credentials);
-    } catch (IllegalArgumentException | ManagedChannelProvider.ProviderNotFoundException e) {
-      String cause = e.getCause() == null ? e.getMessage() : e.getMessage() + ": " + e.getCause().getMessage();
-      throw Failures.invalid("address \"%s\" with %s: %s", address, tls == null ? "plaintext" : tls, cause);
+    } catch (RuntimeException e) {
+      // It lists what each kind of transport has said; of interest is the one for this address.
+      String said = String.valueOf(e.getMessage()).replaceFirst("^.*?NettyChannelProvider: (.*?);.*$", "$1");
+      throw Failures.invalid("address \"%s\" with %s: %s", address, tls == null ? "plaintext" : tls, said);
     }
   }
 

@@ -30,7 +30,7 @@ class ErrorsTest {
     refuses("the connection would not be encrypted", "10.0.0.1:7000", Options.DEFAULT);
     refuses("address \"here\" is not host:port", "here", Options.DEFAULT);
     refuses("address \"here:99999\" is not host:port", "here:99999", Options.DEFAULT);
-    refuses("Tls", "10.0.0.1:7000", Options.DEFAULT.withTls(new Tls(file, null, null)));
+    refuses("No certificate data found", "10.0.0.1:7000", Options.DEFAULT.withTls(new Tls(file, null, null)));
     refuses("cannot read", "10.0.0.1:7000", Options.DEFAULT.withTls(new Tls(folder.resolve("x"), null, null)));
     var e = assertThrows(InvalidArgumentException.class, () -> Options.DEFAULT.withTls(new Tls(null, file, null)));
     assertTrue(e.getMessage().contains("give both"), e.getMessage());
