@@ -1,6 +1,7 @@
 """The Java package, built and tested by Maven with the versions of its pom.xml.
 
-What Maven fetches is kept in a repository of its own in the cache folder, and never looked for again.
+What Maven fetches is kept in a repository of its own in the cache folder, and never looked for
+again.
 """
 
 from __future__ import annotations
