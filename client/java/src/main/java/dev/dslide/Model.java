@@ -92,6 +92,10 @@ public final class Model {
     TableSpec table = table(name);
     RowIds.check(ids, table.getRows(), "gather of table " + name);
     int dim = (int) table.getDim();
+    if ((long) ids.length * dim > Integer.MAX_VALUE) {
+      throw Failures.invalid("gather of table %s: %d rows of %d are more than an array holds: ask for them in parts",
+          name, ids.length, dim);
+    }
     boolean hasBias = !table.getRole().equals("embedding");
     Rows into = options.into();
     if (into != null && (into.values().length != ids.length * dim || hasBias != (into.biases() != null)
