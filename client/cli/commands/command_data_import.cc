@@ -147,9 +147,7 @@ void AddImportCommand(CliCommand data, Context& context) {
   AddOption(command, "--min-count", import.min_count,
             "Words on fewer training points are left out");
   AddOption(command, "--threads", options->threads, "0: all of the machine");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunImport(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunImport);
 }
 
 }  // namespace dslide::cli

@@ -296,9 +296,7 @@ void AddUpCommand(CliCommand app, Context& context) {
   AddThreads(command, options->threads, "Threads of all shards; 0: all of the machine");
   command.AddSwitch("--until-stdin-ends", options->until_stdin_ends,
                     "Stop also when standard input ends: with the program at its other end");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunUp(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunUp);
 }
 
 }  // namespace dslide::cli
