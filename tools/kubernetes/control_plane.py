@@ -31,6 +31,11 @@ def make_certificates(authority: Authority, nodes: list[NodePlace]) -> pathlib.P
     return authority.login("admin")
 
 
+def resolver(work: pathlib.Path) -> pathlib.Path:
+    """A resolv.conf with which the names of services are found."""
+    return work / "resolv.conf"
+
+
 def start(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
     here = CONTROL_NAMESPACE
     path = authority.path
@@ -60,6 +65,8 @@ def start(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
         "--cluster-signing-key-file", path("ca.key"))
     daemons.start("kube-scheduler", here, "kube-scheduler", "--kubeconfig", admin,
                   "--leader-elect=false")
+    resolver(daemons.work).write_text(
+        f"nameserver {CONTROL_ADDRESS}\nsearch cluster.local\noptions ndots:5\n", encoding="ascii")
     settings = daemons.work / "Corefile"
     settings.write_text(f""".:53 {{
   bind {CONTROL_ADDRESS}

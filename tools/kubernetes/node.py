@@ -8,22 +8,29 @@ import shlex
 from addresses import CONTROL_ADDRESS, NodePlace
 from authority import Authority
 from daemons import Daemons
+from ending import CGROUPS
 
+# In the mount namespace of a node. Sockets, whose paths have to be short, among it.
+RUN = "/run/dslide-kubernetes"
+CONTAINERD_SOCKET = f"{RUN}/containerd.sock"
 PAUSE_IMAGE = "localhost/pause:1"
-CGROUPS = pathlib.Path("/sys/fs/cgroup")
+# What a kubelet sets for the whole machine, which is not its own here.
+MACHINE_SETTINGS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops",
+                    "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")
 
 
 def _containerd_settings(node: NodePlace, folder: pathlib.Path) -> str:
     return f"""version = 3
 root = "{folder}/containerd"
-state = "{node.run}/containerd"
+state = "{RUN}/containerd"
 [grpc]
-  address = "{node.containerd_socket}"
+  address = "{CONTAINERD_SOCKET}"
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = "overlayfs"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "{PAUSE_IMAGE}"
 [plugins.'io.containerd.cri.v1.runtime']
+  netns_mounts_under_state_dir = true
   # Neither is permitted inside a container, where this may run.
   restrict_oom_score_adj = true
   disable_apparmor = true
@@ -54,7 +61,7 @@ failCgroupV1: false
 cgroupDriver: cgroupfs
 cgroupRoot: /{node.cgroup}
 featureGates: {{KubeletInUserNamespace: true}}
-containerRuntimeEndpoint: unix://{node.containerd_socket}
+containerRuntimeEndpoint: unix://{CONTAINERD_SOCKET}
 authentication:
   anonymous: {{enabled: false}}
   webhook: {{enabled: true}}
@@ -88,19 +95,11 @@ def _make_cgroups(node: NodePlace) -> None:
                                                  encoding="ascii")
 
 
-def remove_cgroups(node: NodePlace) -> None:
-    """Those of the node and of its pods, whose processes are gone."""
-    for top in [*CGROUPS.glob(f"*/{node.cgroup}"), *CGROUPS.glob(node.cgroup)]:
-        for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
-            folder.rmdir()
-        top.rmdir()
-
-
 def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
             images: list[pathlib.Path]) -> None:
     """Writes what start() reads."""
     folder = daemons.work / node.name
-    for made in (folder / "cni", folder / "kubelet", node.run):
+    for made in (folder / "cni", folder / "kubelet"):
         made.mkdir(parents=True)
     _make_cgroups(node)
     resolver = folder / "resolv.conf"
@@ -110,14 +109,19 @@ def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
     (folder / "cni" / "10-pods.conflist").write_text(_pod_network(node, folder), encoding="ascii")
     kubelet = folder / "kubelet.yaml"
     kubelet.write_text(_kubelet_settings(node, folder, authority, resolver), encoding="ascii")
-    control = ["ctr", "-a", node.containerd_socket]
+    control = ["ctr", "-a", CONTAINERD_SOCKET]
     imports = "\n".join(
         shlex.join(map(str, [*control, "-n", "k8s.io", "image", "import", image]))
         for image in images)
     log = daemons.logs / f"containerd-{node.name}.log"
-    # One mount namespace for both, so that their mounts end with them.
+    # One mount namespace for both, so that their mounts end with them, /run among these.
     (folder / "node.sh").write_text(f"""set -eu
 mount --make-rshared /
+mount -t tmpfs -o mode=755 tmpfs /run
+for setting in {" ".join(MACHINE_SETTINGS)}; do
+  mount --bind /proc/sys/$setting /proc/sys/$setting
+  mount -o remount,bind,ro /proc/sys/$setting
+done
 containerd -c {containerd} >{log} 2>&1 &
 until {shlex.join(map(str, [*control, "version"]))} >/dev/null 2>&1; do sleep 0.2; done
 {imports}

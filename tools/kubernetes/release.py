@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 from cluster import Cluster, ClusterError, wait_until
@@ -11,15 +12,20 @@ from images import ROOT
 
 NAMESPACE = "dslide"
 RELEASE = "dslide"
+COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
 
 class Release:
-    """`dslide`: the program on this machine, which asks the release's coordinator."""
+    """`dslide`: the program on this machine, which asks the release's coordinator, with the flags
+    `login` of its own."""
 
-    def __init__(self, cluster: Cluster, dslide: pathlib.Path) -> None:
+    def __init__(self, cluster: Cluster, dslide: pathlib.Path,
+                 values: Sequence[pathlib.Path] = (), login: Sequence[str] = ()) -> None:
         self._cluster = cluster
         self._dslide = dslide
+        self._values = [word for path in (VALUES, *values) for word in ("-f", path)]
+        self._login = login
         cluster.kubectl("create", "namespace", NAMESPACE)
         cluster.kubectl("label", "namespace", NAMESPACE,
                         "pod-security.kubernetes.io/enforce=restricted")
@@ -37,7 +43,7 @@ class Release:
     def apply(self, command: str, *settings: str) -> None:
         """command: install or upgrade; returns when every pod of the release runs."""
         flags = [word for setting in settings for word in ("--set", setting)]
-        self._helm(command, ROOT / "helm" / "dslide", "-f", VALUES, "--wait", "--timeout", "3m",
+        self._helm(command, ROOT / "helm" / "dslide", *self._values, "--wait", "--timeout", "3m",
                    *flags)
 
     def test(self) -> None:
@@ -55,18 +61,17 @@ class Release:
 
     def ask(self, *command: str) -> Any:
         """What the coordinator answers to a command of dslide, as JSON."""
-        service = json.loads(self.kubectl("get", "service", f"{RELEASE}-coordinator", "-o", "json"))
-        address = f"{service['spec']['clusterIP']}:7000"
-        return json.loads(self._cluster.run(self._dslide, *command, "--cluster", address, "-o",
-                                            "json"))
+        return json.loads(self._cluster.resolving(
+            self._dslide, "--timeout=10s", *self._login, *command, "--cluster", COORDINATOR, "-o",
+            "json"))
 
-    def job(self) -> Any:
-        """The only one; None when the coordinator does not answer or has none yet."""
+    def job(self, name: str) -> Any:
+        """None when the coordinator does not answer or has none of that name yet."""
         try:
             jobs = self.ask("job", "list")["jobs"]
         except ClusterError:
             return None
-        return jobs[0] if jobs else None
+        return next((job for job in jobs if job["job"] == name), None)
 
     def trainer_pods(self) -> list[Any]:
         return self.get("pods", "-l", "app.kubernetes.io/component=trainer")
