@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import subprocess
 
-from release import NAMESPACE, RELEASE
+from cluster import Cluster, ClusterError
+from release import NAMESPACE, RELEASE, Release
 
 ROLES = ("shard", "coordinator", "trainer", "operator")
-HOSTS = (f"{RELEASE}-coordinator.{NAMESPACE}.svc", f"*.{RELEASE}-coordinator-headless.{NAMESPACE}.svc",
-         f"*.{RELEASE}-shard-headless.{NAMESPACE}.svc")
+SERVICES = {"coordinator": f"{RELEASE}-coordinator-headless.{NAMESPACE}.svc",
+            "shard": f"{RELEASE}-shard-headless.{NAMESPACE}.svc"}
+HOSTS = [f"{RELEASE}-coordinator.{NAMESPACE}.svc",
+         *(f"*.{service}" for service in SERVICES.values())]
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    role: str
+    host: str
+    port: int
+
+
+SERVERS = [Server("coordinator", f"{RELEASE}-coordinator-0.{SERVICES['coordinator']}", 7000),
+           *(Server("shard", f"{RELEASE}-shard-{number}.{SERVICES['shard']}", 7010)
+             for number in range(2))]
 
 
 class Certificates:
-    def __init__(self, dslide: pathlib.Path, folder: pathlib.Path) -> None:
+    def __init__(self, cluster: Cluster, dslide: pathlib.Path) -> None:
+        self._cluster = cluster
         self._dslide = dslide
-        self.folder = folder
-        self._make("dev", "--output", folder)
+        self._folder = cluster.work / "certificates"
+        self._make("dev", "--output", self._folder)
 
     def _make(self, command: str, *arguments: str | pathlib.Path) -> None:
         hosts = [word for host in HOSTS for word in ("--host", host)]
@@ -26,14 +43,27 @@ class Certificates:
     def renew(self) -> None:
         """All of them, by the same authority."""
         for role in ROLES:
-            self._make("issue", "--from", self.folder, "--role", role, "--overwrite")
+            self._make("issue", "--from", self._folder, "--role", role, "--overwrite")
+
+    def bring(self, release: Release) -> None:
+        """Into the Secrets that upgrades.yaml names."""
+        for role in ROLES:
+            files = {"tls.crt": f"{role}.crt", "tls.key": f"{role}.key", "ca.crt": "ca.crt"}
+            release.put_secret(f"{RELEASE}-{role}-tls", {
+                name: self._folder / file for name, file in files.items()})
 
     def login(self) -> list[str]:
         """Flags of dslide for an operator."""
-        return [f"--tls-ca={self.folder / 'ca.crt'}", f"--tls-cert={self.folder / 'operator.crt'}",
-                f"--tls-key={self.folder / 'operator.key'}"]
+        return [f"--tls-ca={self._folder / 'ca.crt'}",
+                f"--tls-cert={self._folder / 'operator.crt'}",
+                f"--tls-key={self._folder / 'operator.key'}"]
 
-    def serial(self, role: str) -> str:
-        return subprocess.run(
-            ["openssl", "x509", "-noout", "-serial", "-in", self.folder / f"{role}.crt"],
-            check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+    def is_shown(self, server: Server) -> bool:
+        """Whether who connects is shown the role's newest certificate."""
+        shown = (f"openssl s_client -connect {server.host}:{server.port} -alpn h2 </dev/null"
+                 " 2>/dev/null | openssl x509 -noout -serial")
+        own = ("openssl", "x509", "-noout", "-serial", "-in", self._folder / f"{server.role}.crt")
+        try:
+            return self._cluster.resolving("sh", "-c", shown) == self._cluster.resolving(*own)
+        except ClusterError:
+            return False

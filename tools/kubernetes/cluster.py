@@ -117,7 +117,7 @@ class Cluster:
             raise ClusterError(f"{command}: status {ran.returncode}\n{ran.stdout}{ran.stderr}")
         return ran.stdout
 
-    def resolving(self, program: pathlib.Path, *arguments: object) -> str:
+    def resolving(self, program: str | pathlib.Path, *arguments: object) -> str:
         """The same, where the names of services are found."""
         return self.run("unshare", "--mount", "sh", "-c",
                         f"mount --bind {control_plane.resolver(self.work)} /etc/resolv.conf"
@@ -126,11 +126,20 @@ class Cluster:
     def kubectl(self, *arguments: object, text: str | None = None, within: float = 60) -> str:
         return self.run(self._programs / "kubectl", *arguments, text=text, within=within)
 
+    def kubectl_command(self, *arguments: str) -> list[str]:
+        """For what goes on while others are asked for."""
+        return inside(CONTROL_NAMESPACE, self._programs / "kubectl", "--kubeconfig", self.admin,
+                      *arguments)
+
     def helm(self, *arguments: object) -> str:
         return self.run(self._helm, *arguments)
 
     def get(self, *arguments: object) -> Any:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def nodes(self) -> list[str]:
+        """Their names."""
+        return [item["metadata"]["name"] for item in self.get("nodes")["items"]]
 
     def _answers(self) -> bool:
         try:
@@ -161,11 +170,14 @@ class Cluster:
         authority = Authority(self.work / "authority")
         control_plane.make_certificates(authority, places)
         daemons = Daemons(self._programs, self.work)
-        control_plane.start(daemons, authority, self.admin)
+        control_plane.start_api(daemons, authority)
         for place in places:
             nodes_of.prepare(place, daemons, authority, images)
-            nodes_of.start(place, daemons, self.admin)
+            nodes_of.start(place, daemons)
         wait_until(self._answers, "the API server answers")
+        control_plane.start_controllers(daemons, authority, self.admin)
+        for place in places:
+            daemons.start_proxy(place.name, place.namespace, self.admin)
         self.kubectl("apply", "-f", "-", text=_volumes(self.work, places))
         wait_until(lambda: self._ready_nodes() == count, "every node is ready")
         return time.monotonic() - began
@@ -184,6 +196,7 @@ class Cluster:
         network.remove()
         for node in nodes:
             ending.remove_cgroup(node.cgroup)
+        nodes_of.remove_fixed_folders()
         if not self.work.exists():
             return
         for entry in self.work.iterdir():

@@ -36,7 +36,8 @@ def resolver(work: pathlib.Path) -> pathlib.Path:
     return work / "resolv.conf"
 
 
-def start(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
+def start_api(daemons: Daemons, authority: Authority) -> None:
+    """What all others talk to."""
     here = CONTROL_NAMESPACE
     path = authority.path
     daemons.start("etcd", here, "etcd", "--data-dir", daemons.work / "etcd",
@@ -57,6 +58,12 @@ def start(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
         "--service-account-key-file", path("accounts.pub"),
         "--service-account-signing-key-file", path("accounts.key"),
         "--authorization-mode", "Node,RBAC", "--allow-privileged=true")
+
+
+def start_controllers(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
+    """When the API server answers: some of them give up soon otherwise."""
+    here = CONTROL_NAMESPACE
+    path = authority.path
     daemons.start(
         "kube-controller-manager", here, "kube-controller-manager", "--kubeconfig", admin,
         "--leader-elect=false", "--use-service-account-credentials",

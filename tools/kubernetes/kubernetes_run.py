@@ -18,21 +18,22 @@ import tempfile
 import images
 from cluster import Cluster, ClusterError, MachineLock, Occupied
 from guard import Guard
-from release import Release
+from release import NAMESPACE
 from smoke import smoke
 from steps import Steps
+from upgrades import upgrades
 
 NODES = {"up": 3, "smoke": 1, "upgrades": 3}
 # Seconds until a task is given up; what is left then is taken down as after any failure.
 LIMITS = {"up": 300, "down": 120, "smoke": 420, "upgrades": 1500}
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 SKIPPED = 77
-SCENARIOS = {"smoke": smoke}
+SCENARIOS = {"smoke": smoke, "upgrades": upgrades}
 
 
-def make_images(bin_dir: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
-    tag = (images.ROOT / "VERSION").read_text(encoding="ascii").strip()
-    return [images.make_pause(folder), images.make_dslide(bin_dir, folder, tag)]
+def make_images(bin_dir: pathlib.Path, folder: pathlib.Path, task: str) -> list[pathlib.Path]:
+    tags = [images.TAG] if task == "smoke" else [images.TAG, images.NEXT_TAG]
+    return [images.make_pause(folder), *images.make_dslide(bin_dir, folder, tags)]
 
 
 def bring_up(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
@@ -40,7 +41,7 @@ def bring_up(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> Non
     with tempfile.TemporaryDirectory(prefix="dslide-images-") as folder:
         archives: list[pathlib.Path] = []
         steps("images", lambda: archives.extend(
-            make_images(options.bin_dir, pathlib.Path(folder))))
+            make_images(options.bin_dir, pathlib.Path(folder), options.task)))
         steps(f"cluster of {nodes} nodes", lambda: cluster.up(nodes, archives))
 
 
@@ -49,7 +50,7 @@ def live(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
     succeeded = False
     try:
         bring_up(cluster, options, steps)
-        SCENARIOS[options.task](Release(cluster, options.bin_dir / "dslide"), steps)
+        SCENARIOS[options.task](cluster, options.bin_dir / "dslide", steps)
         succeeded = True
     finally:
         signal.alarm(0)
@@ -69,7 +70,7 @@ def describe_failure(cluster: Cluster) -> None:
     """What an operator would ask first."""
     for question in (["get", "pods", "-A", "-o", "wide"],
                      ["get", "events", "-A", "--sort-by=.lastTimestamp"],
-                     ["logs", "-A", "-l", "app.kubernetes.io/name=dslide", "--tail=20",
+                     ["logs", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=dslide", "--tail=20",
                       "--all-containers", "--prefix"]):
         try:
             print(cluster.kubectl(*question, within=20), file=sys.stderr)

@@ -1,7 +1,8 @@
-"""A node: containerd, kubelet and kube-proxy in a network and a mount namespace of its own."""
+"""A node: containerd and kubelet in a network and a mount namespace of its own."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import shlex
 
@@ -14,9 +15,11 @@ from ending import CGROUPS
 RUN = "/run/dslide-kubernetes"
 CONTAINERD_SOCKET = f"{RUN}/containerd.sock"
 PAUSE_IMAGE = "localhost/pause:1"
-# What a kubelet sets for the whole machine, which is not its own here.
-MACHINE_SETTINGS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops",
-                    "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")
+# Where kubelets write, whatever they are told; empty outside of nodes.
+FIXED_FOLDERS = ("/var/lib/kubelet", "/var/log/containers")
+# What a kubelet sets for the whole machine, which is not its own here: it is shown what it wants.
+MACHINE_SETTINGS = {"vm/overcommit_memory": 1, "kernel/panic": 10, "kernel/panic_on_oops": 1,
+                    "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
 
 
 def _containerd_settings(node: NodePlace, folder: pathlib.Path) -> str:
@@ -25,6 +28,8 @@ root = "{folder}/containerd"
 state = "{RUN}/containerd"
 [grpc]
   address = "{CONTAINERD_SOCKET}"
+[plugins.'io.containerd.internal.v1.opt']
+  path = "{RUN}/opt"
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = "overlayfs"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -70,6 +75,7 @@ authorization: {{mode: Webhook}}
 tlsCertFile: {authority.path(f"{node.name}.crt")}
 tlsPrivateKeyFile: {authority.path(f"{node.name}.key")}
 failSwapOn: false
+syncFrequency: 10s  # changed Secrets arrive that soon
 clusterDNS: [{CONTROL_ADDRESS}]
 clusterDomain: cluster.local
 resolvConf: {resolver}
@@ -113,15 +119,19 @@ def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
     imports = "\n".join(
         shlex.join(map(str, [*control, "-n", "k8s.io", "image", "import", image]))
         for image in images)
+    shown = "\n".join(
+        f"echo {value} >/run/setting-{number}; mount --bind /run/setting-{number} /proc/sys/{name}"
+        for number, (name, value) in enumerate(MACHINE_SETTINGS.items()))
     log = daemons.logs / f"containerd-{node.name}.log"
     # One mount namespace for both, so that their mounts end with them, /run among these.
     (folder / "node.sh").write_text(f"""set -eu
 mount --make-rshared /
 mount -t tmpfs -o mode=755 tmpfs /run
-for setting in {" ".join(MACHINE_SETTINGS)}; do
-  mount --bind /proc/sys/$setting /proc/sys/$setting
-  mount -o remount,bind,ro /proc/sys/$setting
+for folder in {" ".join(FIXED_FOLDERS)}; do
+  mkdir -p $folder
+  mount -t tmpfs tmpfs $folder
 done
+{shown}
 containerd -c {containerd} >{log} 2>&1 &
 until {shlex.join(map(str, [*control, "version"]))} >/dev/null 2>&1; do sleep 0.2; done
 {imports}
@@ -131,7 +141,13 @@ exec kubelet --config {kubelet} --kubeconfig {authority.path(f"{node.name}.kubec
 """, encoding="ascii")
 
 
-def start(node: NodePlace, daemons: Daemons, admin: pathlib.Path) -> None:
+def start(node: NodePlace, daemons: Daemons) -> None:
     daemons.start(f"kubelet-{node.name}", node.namespace, "unshare", "--mount", "bash",
                   daemons.work / node.name / "node.sh")
-    daemons.start_proxy(node.name, node.namespace, admin)
+
+
+def remove_fixed_folders() -> None:
+    """Unless somebody else uses them."""
+    for folder in FIXED_FOLDERS:
+        with contextlib.suppress(OSError):
+            pathlib.Path(folder).rmdir()

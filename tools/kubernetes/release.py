@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster import Cluster, ClusterError, wait_until
 from images import ROOT
+from trainer_watch import TrainerWatch
 
 NAMESPACE = "dslide"
 RELEASE = "dslide"
@@ -37,6 +39,20 @@ class Release:
         items: list[Any] = json.loads(self.kubectl("get", kind, *arguments, "-o", "json"))["items"]
         return items
 
+    def get_one(self, kind: str, name: str) -> Any:
+        return json.loads(self.kubectl("get", kind, name, "-o", "json"))
+
+    def put_secret(self, name: str, files: Mapping[str, pathlib.Path]) -> None:
+        """With the content of these files, in place of an older one."""
+        content = {key: base64.b64encode(path.read_bytes()).decode() for key, path in files.items()}
+        self._cluster.kubectl("apply", "-f", "-", text=json.dumps(
+            {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+             "metadata": {"name": name, "namespace": NAMESPACE}, "data": content}))
+
+    def watch_trainers(self) -> TrainerWatch:
+        return TrainerWatch(self._cluster.kubectl_command("--namespace", NAMESPACE),
+                            self._cluster.work / "log" / "trainers.log")
+
     def _helm(self, command: str, *arguments: object) -> str:
         return self._cluster.helm(command, RELEASE, "--namespace", NAMESPACE, *arguments)
 
@@ -45,6 +61,9 @@ class Release:
         flags = [word for setting in settings for word in ("--set", setting)]
         self._helm(command, ROOT / "helm" / "dslide", *self._values, "--wait", "--timeout", "3m",
                    *flags)
+
+    def rollback(self, revision: int) -> None:
+        self._helm("rollback", revision, "--wait", "--timeout", "4m")
 
     def test(self) -> None:
         self._helm("test", "--timeout", "3m")
@@ -66,15 +85,10 @@ class Release:
             "json"))
 
     def job(self, name: str) -> Any:
-        """None when the coordinator does not answer or has none of that name yet."""
-        try:
-            jobs = self.ask("job", "list")["jobs"]
-        except ClusterError:
-            return None
-        return next((job for job in jobs if job["job"] == name), None)
-
-    def trainer_pods(self) -> list[Any]:
-        return self.get("pods", "-l", "app.kubernetes.io/component=trainer")
+        found = [job for job in self.ask("job", "list")["jobs"] if job["job"] == name]
+        if not found:
+            raise ClusterError(f"the coordinator knows no job {name}")
+        return found[0]
 
     def wait_for_training(self) -> float:
         """Until the trainers' Job has ended; seconds. An error when it failed."""

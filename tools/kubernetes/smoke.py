@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+
+from cluster import Cluster
 from release import Release
 from steps import Steps, check_job
 
@@ -9,7 +12,8 @@ JOB = "first-run"  # and its epochs: values.yaml
 EPOCHS = 4
 
 
-def smoke(release: Release, steps: Steps) -> None:
+def smoke(cluster: Cluster, dslide: pathlib.Path, steps: Steps) -> None:
+    release = Release(cluster, dslide, login=["--insecure"])
     steps("install", lambda: release.apply("install"))
     steps("train", release.wait_for_training)
     check_job(release.job(JOB), EPOCHS)

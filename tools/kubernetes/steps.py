@@ -24,7 +24,7 @@ class Steps:
 
 
 def check_job(job: Any, epochs: int) -> None:
-    if job is None or not job["finished"] or job["cancelled"]:
+    if not job["finished"] or job["cancelled"]:
         raise ClusterError(f"the job has not ended well: {job}")
     if [result["epoch"] for result in job["epochs"]] != list(range(epochs)):
         raise ClusterError(f"the job has not its {epochs} epochs, each once: {job}")
