@@ -121,7 +121,7 @@ class Cluster:
         """The same, where the names of services are found."""
         return self.run("unshare", "--mount", "sh", "-c",
                         f"mount --bind {control_plane.resolver(self.work)} /etc/resolv.conf"
-                        ' && exec "$@"', "sh", program, *arguments, within=60)
+                        ' && exec "$@"', "sh", program, *arguments, within=120)
 
     def kubectl(self, *arguments: object, text: str | None = None, within: float = 60) -> str:
         return self.run(self._programs / "kubectl", *arguments, text=text, within=within)

@@ -78,7 +78,7 @@ class Release:
         if left:
             raise ClusterError(f"the uninstalled release left {left}")
 
-    def ask(self, *command: str) -> Any:
+    def ask(self, *command: object) -> Any:
         """What the coordinator answers to a command of dslide, as JSON."""
         return json.loads(self._cluster.resolving(
             self._dslide, "--timeout=10s", *self._login, *command, "--cluster", COORDINATOR, "-o",

@@ -132,7 +132,7 @@ test_kubernetes() {
   local status=0
   step kubernetes
   say 'Trying the chart in a Kubernetes'
-  timeout --kill-after 60 600 tools/kubernetes/task.sh smoke --bin-dir build/bin --no-build >&2 ||
+  timeout --kill-after 60 700 tools/kubernetes/task.sh smoke --bin-dir build/bin --no-build >&2 ||
     status=$?
   case "$status" in
     0) count 1 0 0 ;;
