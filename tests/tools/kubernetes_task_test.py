@@ -1,4 +1,4 @@
-"""What ends a cluster, whatever happens to its maker, and what its images are; without a cluster."""
+"""What ends a cluster, whatever happens to its maker, and what an image is; without a cluster."""
 
 import hashlib
 import json
@@ -13,6 +13,7 @@ import cluster
 import ending
 import image_archive
 import pytest
+import trainer_watch
 from processes import PATIENCE_SECONDS
 
 TOOLS = pathlib.Path(ending.__file__).parent
@@ -101,3 +102,8 @@ def test_an_archive_is_an_image(tmp_path: pathlib.Path) -> None:
     layer = hashlib.sha256(content[manifest["Layers"][0]]).hexdigest()
     assert json.loads(settings)["rootfs"]["diff_ids"] == [f"sha256:{layer}"]
     assert json.loads(settings)["config"]["Entrypoint"] == ["/program"]
+
+
+def test_trainers_that_were_told_to_end_have_not_failed() -> None:
+    log = "a-0 Pending \na-0 Running \na-0 Failed 130\nb-0 Failed 1\nb-0 Failed 1\nc-0 Failed \n"
+    assert trainer_watch.failures(log) == ["b-0 Failed 1", "c-0 Failed "]

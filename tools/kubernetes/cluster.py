@@ -25,7 +25,7 @@ from daemons import Daemons
 
 VOLUMES_PER_NODE = 8
 USER = 10001  # of the release's pods
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 class ClusterError(Exception):

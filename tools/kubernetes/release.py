@@ -14,6 +14,7 @@ from trainer_watch import TrainerWatch
 
 NAMESPACE = "dslide"
 RELEASE = "dslide"
+HELM_PATIENCE = "6m"
 COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
@@ -59,18 +60,18 @@ class Release:
     def apply(self, command: str, *settings: str) -> None:
         """command: install or upgrade; returns when every pod of the release runs."""
         flags = [word for setting in settings for word in ("--set", setting)]
-        self._helm(command, ROOT / "helm" / "dslide", *self._values, "--wait", "--timeout", "3m",
-                   *flags)
+        self._helm(command, ROOT / "helm" / "dslide", *self._values, "--wait", "--timeout",
+                   HELM_PATIENCE, *flags)
 
     def rollback(self, revision: int) -> None:
-        self._helm("rollback", revision, "--wait", "--timeout", "4m")
+        self._helm("rollback", revision, "--wait", "--timeout", HELM_PATIENCE)
 
     def test(self) -> None:
-        self._helm("test", "--timeout", "3m")
+        self._helm("test", "--timeout", HELM_PATIENCE)
 
     def remove(self) -> None:
         """What stays is what the chart promises to keep: the volumes."""
-        self._helm("uninstall", "--wait", "--timeout", "2m")
+        self._helm("uninstall", "--wait", "--timeout", HELM_PATIENCE)
         wait_until(lambda: not self.get("pods"), "no pod is left")
         kinds = "statefulsets,jobs,services,configmaps,serviceaccounts,poddisruptionbudgets"
         left = [f"{item['kind']}/{item['metadata']['name']}" for item in self.get(kinds)

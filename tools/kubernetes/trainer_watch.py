@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 from collections.abc import Sequence
 
+INTERRUPTED = "130"  # exit code of dslide after SIGTERM
 _COLUMNS = ('{.metadata.name}{" "}{.status.phase}{" "}'
             '{.status.containerStatuses[0].state.terminated.exitCode}{"\\n"}')
 
@@ -22,6 +23,12 @@ class TrainerWatch:
                 stderr=subprocess.DEVNULL, start_new_session=True)
 
     def failed(self) -> list[str]:
-        """Names of pods that have failed, each with its exit code."""
-        seen = {line for line in self._log.read_text(encoding="utf-8").splitlines()}
-        return sorted(line for line in seen if line.split()[1:2] == ["Failed"])
+        """Names of pods that have failed, each with its exit code; those that were told to end,
+        as their job was replaced, have not."""
+        return failures(self._log.read_text(encoding="utf-8"))
+
+
+def failures(log: str) -> list[str]:
+    """Lines `NAME Failed CODE` of a log of lines `NAME PHASE [CODE]`, each once."""
+    return sorted({line for line in log.splitlines()
+                   if line.split()[1:2] == ["Failed"] and line.split()[2:] != [INTERRUPTED]})
