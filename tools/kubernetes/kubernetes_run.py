@@ -25,7 +25,7 @@ from upgrades import upgrades
 
 NODES = {"up": 3, "smoke": 1, "upgrades": 3}
 # Seconds until a task is given up; what is left then is taken down as after any failure.
-LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 1500}
+LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 2700}
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 SKIPPED = 77
 SCENARIOS = {"smoke": smoke, "upgrades": upgrades}

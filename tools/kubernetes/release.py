@@ -101,4 +101,4 @@ class Release:
                 raise ClusterError(f"the trainers' Job failed: {conditions}")
             return any(condition["type"] == "Complete" for condition in conditions)
 
-        return wait_until(ended, "the trainers' Job has completed", 600)
+        return wait_until(ended, "the trainers' Job has completed", 900)
