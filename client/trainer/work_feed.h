@@ -43,8 +43,9 @@ struct WorkFeedOptions {
   uint64_t seed = 1;        // of the order of the points; equal for all trainers of a job
   int64_t max_steps = 0;    // batches handed out at most; 0: no limit
   size_t queued_items = 6;  // prepared ahead; memory is this many batches
-  // Leases are renewed this often while their batches are worked on.
-  absl::Duration renew_interval = absl::Seconds(5);
+  // Leases are renewed this often while their batches are worked on: twice in the shortest
+  // --lease-timeout that the coordinator takes.
+  absl::Duration renew_interval = absl::Seconds(1);
   // How long the coordinator may be unreachable before the feed gives up.
   absl::Duration patience = absl::Minutes(2);
 };

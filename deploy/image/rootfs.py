@@ -41,15 +41,28 @@ def libraries(ldd_output):
     return sorted(set(re.findall(r"(?:=> |^\s*)(/\S+) \(0x", ldd_output, re.MULTILINE)))
 
 
-def owner(path):
-    """The package that owns a file; a path below /lib may be recorded with or without /usr."""
+def names(path):
+    """Under which a file may be recorded: a path below /lib with or without /usr."""
     real = str(pathlib.Path(path).resolve())
-    candidates = [real, real.removeprefix("/usr") if real.startswith("/usr/lib") else f"/usr{real}"]
-    for candidate in candidates:
-        asked = subprocess.run(["dpkg-query", "--search", candidate], capture_output=True, text=True)
-        if asked.returncode == 0:
-            return asked.stdout.split(": ")[0].split(",")[0].split(":")[0]
-    return fail(f"no package owns {path}")
+    return real, real.removeprefix("/usr") if real.startswith("/usr/lib") else f"/usr{real}"
+
+
+def owners(paths):
+    """{path: package} of files, asked for at once: dpkg reads the lists of all packages each time."""
+    asked = subprocess.run(
+        ["dpkg-query", "--search", *(name for path in paths for name in names(path))],
+        capture_output=True, text=True)
+    recorded = {}
+    for line in asked.stdout.splitlines():
+        packages, _, name = line.partition(": ")
+        if not packages.startswith("diversion by "):
+            recorded[name] = packages.split(",")[0].split(":")[0]
+    found = {path: next((recorded[name] for name in names(path) if name in recorded), "")
+             for path in paths}
+    for path, package in found.items():
+        if not package:
+            fail(f"no package owns {path}")
+    return found
 
 
 def copy(source, root, name=None):
@@ -117,7 +130,7 @@ def main():
         copy(program, root, f"usr/bin/{program.name}")
     for path in sorted(needed):
         copy_library(path, root)
-    for package in sorted({owner(path) for path in needed} | set(BASE_PACKAGES)):
+    for package in sorted({*owners(needed).values(), *BASE_PACKAGES}):
         record(package, root)
     copy(options.license, root, "usr/share/doc/dslide/copyright")
     print(f"rootfs: {len(options.programs)} programs, {len(needed)} libraries")

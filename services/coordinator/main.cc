@@ -95,8 +95,8 @@ void AddSettings(ConfigParser& config, Settings& settings) {
   config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
                      absl::Milliseconds(10), absl::Minutes(10),
                      "How often shards are told to say that they live");
-  config.AddDuration("lease-timeout", &coordinator.jobs.timing.lease_timeout,
-                     absl::Milliseconds(100), absl::Hours(24),
+  config.AddDuration("lease-timeout", &coordinator.jobs.timing.lease_timeout, absl::Seconds(2),
+                     absl::Hours(24),  // trainers renew theirs every second
                      "A silent trainer's work is given to another after this");
   config.AddDuration("wait-interval", &coordinator.jobs.timing.wait, absl::Milliseconds(1),
                      absl::Minutes(1), "What trainers without work are told to wait");

@@ -99,8 +99,11 @@ def test_accounts() -> None:
 
 
 @pytest.mark.skipif(not pathlib.Path("/usr/bin/dpkg-query").exists(), reason="no dpkg here")
-def test_owner_of_a_library() -> None:
-    assert rootfs.owner("/lib64/ld-linux-x86-64.so.2") == "libc6"
+def test_owners_of_libraries() -> None:
+    loader = "/lib64/ld-linux-x86-64.so.2"
+    assert rootfs.owners([loader, "/usr/bin/dpkg"]) == {loader: "libc6", "/usr/bin/dpkg": "dpkg"}
+    with pytest.raises(SystemExit, match="no package owns /nobodys"):
+        rootfs.owners([loader, "/nobodys"])
 
 
 def test_a_layout_is_not_mixed_with_another(

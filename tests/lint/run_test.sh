@@ -60,6 +60,10 @@ expect 0 '^LSAN_OPTIONS=suppressions=/.*/tests/leaks.txt:' \
   /usr/bin/python3 tools/common/preset_environment.py asan
 expect 2 '^usage: helm.sh' tools/helm/helm.sh
 expect 1 '^$' tools/helm/helm.sh --find /nonexistent
+expect 2 '^usage: programs.sh' tools/kubernetes/programs.sh
+expect 1 '^$' tools/kubernetes/programs.sh --find /nonexistent
+expect 2 "unknown argument 'smok'" ./run kubernetes smok
+expect 2 "nodes needs a value" ./run kubernetes --nodes
 expect 2 '^usage: install.sh' tools/kubernetes-definitions/install.sh
 expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help
 expect 2 'no such folder' tests/fuzz/run_fuzzers.sh --bin-dir /nonexistent

@@ -7,7 +7,6 @@ The addresses are of the range that is kept for measurements of networks.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 
 CONTROL_NAMESPACE = "dslide-kubernetes"
 CONTROL_ADDRESS = "198.18.255.254"
@@ -15,8 +14,6 @@ API_SERVER = f"https://{CONTROL_ADDRESS}:6443"
 PODS = "198.18.0.0/16"
 SERVICES = "198.19.0.0/24"
 API_SERVICE_ADDRESS = "198.19.0.1"  # the first of SERVICES
-# Sockets, whose paths have to be short.
-RUN = pathlib.Path("/run/dslide-kubernetes")
 MAX_NODES = 9
 
 
@@ -52,14 +49,6 @@ class NodePlace:
     @property
     def cgroup(self) -> str:
         return f"dslide-kubernetes-{self.number}"
-
-    @property
-    def run(self) -> pathlib.Path:
-        return RUN / str(self.number)
-
-    @property
-    def containerd_socket(self) -> pathlib.Path:
-        return self.run / "containerd.sock"
 
 
 def inside(namespace: str, *command: object) -> list[str]:

@@ -7,26 +7,33 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import control_plane
+import ending
 import network
 import node as nodes_of
-from addresses import CONTROL_NAMESPACE, MAX_NODES, RUN, NodePlace, inside
+from addresses import CONTROL_NAMESPACE, MAX_NODES, NodePlace, inside
 from authority import Authority
 from daemons import Daemons
 
 VOLUMES_PER_NODE = 8
-PATIENCE = 180.0
+USER = 10001  # of the release's pods
+PATIENCE = 300.0
 
 
 class ClusterError(Exception):
-    """Something did not come up, or a command failed; says which and where the logs are."""
+    """Something did not come up, or a command failed; says which."""
+
+
+class Occupied(ClusterError):
+    """The machine has a cluster already, of which there is only one at a time."""
 
 
 def wait_until(done: Callable[[], bool], what: str, patience: float = PATIENCE) -> float:
@@ -39,34 +46,49 @@ def wait_until(done: Callable[[], bool], what: str, patience: float = PATIENCE) 
     return time.monotonic() - began
 
 
-def _volumes(work: pathlib.Path, nodes: list[NodePlace]) -> str:
-    """`local` ones, which honour fsGroup as those of clouds do."""
-    parts = ["""apiVersion: storage.k8s.io/v1
+def _storage_class(name: str, annotations: str) -> str:
+    return f"""apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata:
-  name: standard
-  annotations: {storageclass.kubernetes.io/is-default-class: "true"}
+  name: {name}
+  annotations: {annotations}
 provisioner: kubernetes.io/no-provisioner
 volumeBindingMode: WaitForFirstConsumer
-"""]
-    for node in nodes:
-        for number in range(VOLUMES_PER_NODE):
-            name = f"{node.name}-{number}"
-            folder = work / "volumes" / name
-            folder.mkdir(parents=True)
-            parts.append(f"""apiVersion: v1
+"""
+
+
+def _volume(name: str, storage_class: str, source: str) -> str:
+    return f"""apiVersion: v1
 kind: PersistentVolume
 metadata: {{name: {name}}}
 spec:
   capacity: {{storage: 30Gi}}
   accessModes: [ReadWriteOnce]
-  storageClassName: standard
-  local: {{path: {folder}}}
+  storageClassName: {storage_class}
+  {source}
+"""
+
+
+def _volumes(work: pathlib.Path, nodes: list[NodePlace]) -> str:
+    """`standard` are on one node each, and honour fsGroup as those of clouds do; `shared` are
+    reached from every node and do not, as file servers."""
+    parts = [_storage_class("standard", '{storageclass.kubernetes.io/is-default-class: "true"}'),
+             _storage_class("shared", "{}")]
+    for node in nodes:
+        for number in range(VOLUMES_PER_NODE):
+            name = f"{node.name}-{number}"
+            folder = work / "volumes" / name
+            folder.mkdir(parents=True)
+            parts.append(_volume(name, "standard", f"""local: {{path: {folder}}}
   nodeAffinity:
     required:
       nodeSelectorTerms:
         - matchExpressions: [{{key: kubernetes.io/hostname, operator: In, values: [{node.name}]}}]
-""")
+"""))
+    folder = work / "volumes" / "shared"
+    folder.mkdir()
+    os.chown(folder, USER, USER)
+    parts.append(_volume("shared", "shared", f"hostPath: {{path: {folder}}}"))
     return "---\n".join(parts)
 
 
@@ -82,24 +104,42 @@ class Cluster:
     def run(self, program: str | pathlib.Path, *arguments: object,
             text: str | None = None, within: float = 600) -> str:
         """What a command says that runs in the control plane's network with the admin's login."""
-        ran = subprocess.run(
-            inside(CONTROL_NAMESPACE, program, *arguments), input=text, text=True,
-            capture_output=True, check=False, timeout=within,
-            env={"KUBECONFIG": str(self.admin), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-                 "HOME": str(self.work)})
+        command = " ".join(map(str, (pathlib.Path(program).name, *arguments)))
+        try:
+            ran = subprocess.run(
+                inside(CONTROL_NAMESPACE, program, *arguments), input=text, text=True,
+                capture_output=True, check=False, timeout=within,
+                env={"KUBECONFIG": str(self.admin), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                     "HOME": str(self.work)})
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"{command}: not within {within:.0f} s") from None
         if ran.returncode != 0:
-            command = " ".join(map(str, (pathlib.Path(program).name, *arguments)))
             raise ClusterError(f"{command}: status {ran.returncode}\n{ran.stdout}{ran.stderr}")
         return ran.stdout
 
-    def kubectl(self, *arguments: object, text: str | None = None) -> str:
-        return self.run(self._programs / "kubectl", *arguments, text=text)
+    def resolving(self, program: str | pathlib.Path, *arguments: object) -> str:
+        """The same, where the names of services are found."""
+        return self.run("unshare", "--mount", "sh", "-c",
+                        f"mount --bind {control_plane.resolver(self.work)} /etc/resolv.conf"
+                        ' && exec "$@"', "sh", program, *arguments, within=120)
+
+    def kubectl(self, *arguments: object, text: str | None = None, within: float = 60) -> str:
+        return self.run(self._programs / "kubectl", *arguments, text=text, within=within)
+
+    def kubectl_command(self, *arguments: str) -> list[str]:
+        """For what goes on while others are asked for."""
+        return inside(CONTROL_NAMESPACE, self._programs / "kubectl", "--kubeconfig", self.admin,
+                      *arguments)
 
     def helm(self, *arguments: object) -> str:
         return self.run(self._helm, *arguments)
 
     def get(self, *arguments: object) -> Any:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def nodes(self) -> list[str]:
+        """Their names."""
+        return [item["metadata"]["name"] for item in self.get("nodes")["items"]]
 
     def _answers(self) -> bool:
         try:
@@ -113,13 +153,16 @@ class Cluster:
                    for item in self.get("nodes")["items"]
                    for condition in item["status"]["conditions"])
 
+    def refuse_another(self) -> None:
+        if network.namespaces():
+            raise Occupied("there is a cluster on this machine: ./run kubernetes down ends it")
+
     def up(self, count: int, images: list[pathlib.Path]) -> float:
         """With `count` nodes, each with the images of those archives; seconds until all are
         ready."""
         if not 1 <= count <= MAX_NODES:
             raise ClusterError(f"{count} nodes: 1 to {MAX_NODES} can be had")
-        if network.namespaces():
-            raise ClusterError("there is a cluster on this machine: ./run kubernetes down ends it")
+        self.refuse_another()
         began = time.monotonic()
         shutil.rmtree(self.work, ignore_errors=True)
         places = [NodePlace(number) for number in range(1, count + 1)]
@@ -127,23 +170,33 @@ class Cluster:
         authority = Authority(self.work / "authority")
         control_plane.make_certificates(authority, places)
         daemons = Daemons(self._programs, self.work)
-        control_plane.start(daemons, authority, self.admin)
+        control_plane.start_api(daemons, authority)
         for place in places:
             nodes_of.prepare(place, daemons, authority, images)
-            nodes_of.start(place, daemons, self.admin)
+            nodes_of.start(place, daemons)
         wait_until(self._answers, "the API server answers")
+        control_plane.start_controllers(daemons, authority, self.admin)
+        for place in places:
+            daemons.start_proxy(place.name, place.namespace, self.admin)
         self.kubectl("apply", "-f", "-", text=_volumes(self.work, places))
         wait_until(lambda: self._ready_nodes() == count, "every node is ready")
         return time.monotonic() - began
 
+    def _processes(self, nodes: list[NodePlace]) -> Iterator[int]:
+        """Of everything that there is, and of the pods, which have networks of their own."""
+        for namespace in network.namespaces():
+            yield from network.processes(namespace)
+        for node in nodes:
+            yield from ending.cgroup_processes(node.cgroup)
+
     def down(self, keep_logs: bool = False) -> None:
         """Ends all of it; nothing is left but the logs, if wanted. Fine when there is none."""
+        nodes = [NodePlace(number) for number in range(1, MAX_NODES + 1)]
+        ending.kill_all(lambda: set(self._processes(nodes)))
         network.remove()
-        for number in range(1, MAX_NODES + 1):
-            nodes_of.remove_cgroups(NodePlace(number))
-        shutil.rmtree(RUN, ignore_errors=True)
-        for bound in pathlib.Path("/run/netns").glob("cni-*"):
-            bound.unlink(missing_ok=True)  # the pods' networks went with their mounts
+        for node in nodes:
+            ending.remove_cgroup(node.cgroup)
+        nodes_of.remove_fixed_folders()
         if not self.work.exists():
             return
         for entry in self.work.iterdir():
@@ -160,4 +213,4 @@ class MachineLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ClusterError("another ./run kubernetes is at work on this machine") from None
+            raise Occupied("another ./run kubernetes is at work on this machine") from None

@@ -31,7 +31,13 @@ def make_certificates(authority: Authority, nodes: list[NodePlace]) -> pathlib.P
     return authority.login("admin")
 
 
-def start(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
+def resolver(work: pathlib.Path) -> pathlib.Path:
+    """A resolv.conf with which the names of services are found."""
+    return work / "resolv.conf"
+
+
+def start_api(daemons: Daemons, authority: Authority) -> None:
+    """What all others talk to."""
     here = CONTROL_NAMESPACE
     path = authority.path
     daemons.start("etcd", here, "etcd", "--data-dir", daemons.work / "etcd",
@@ -52,6 +58,12 @@ def start(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
         "--service-account-key-file", path("accounts.pub"),
         "--service-account-signing-key-file", path("accounts.key"),
         "--authorization-mode", "Node,RBAC", "--allow-privileged=true")
+
+
+def start_controllers(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
+    """When the API server answers: some of them give up soon otherwise."""
+    here = CONTROL_NAMESPACE
+    path = authority.path
     daemons.start(
         "kube-controller-manager", here, "kube-controller-manager", "--kubeconfig", admin,
         "--leader-elect=false", "--use-service-account-credentials",
@@ -60,6 +72,8 @@ def start(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:
         "--cluster-signing-key-file", path("ca.key"))
     daemons.start("kube-scheduler", here, "kube-scheduler", "--kubeconfig", admin,
                   "--leader-elect=false")
+    resolver(daemons.work).write_text(
+        f"nameserver {CONTROL_ADDRESS}\nsearch cluster.local\noptions ndots:5\n", encoding="ascii")
     settings = daemons.work / "Corefile"
     settings.write_text(f""".:53 {{
   bind {CONTROL_ADDRESS}

@@ -24,7 +24,7 @@ def write(root: pathlib.Path, name: str, archive: pathlib.Path, *, entrypoint: S
                    "WorkingDir": "/tmp"},
         "rootfs": {"type": "layers",
                    "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-        "history": [{"created_by": "dslide"}],
+        "history": [{"created_by": name}],
     }).encode()
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
     manifest = json.dumps(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import image_archive
 import node
@@ -14,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGISTRY = "localhost"
 PROGRAMS = ("dslide", "dslide-shard", "dslide-coordinator")
 USER = "10001:10001"
+# Of this version, and of one to which it is upgraded: the same files.
+TAG = (ROOT / "VERSION").read_text(encoding="ascii").strip()
+NEXT_TAG = f"{TAG}-next"
 
 
 def make_pause(folder: pathlib.Path) -> pathlib.Path:
@@ -26,20 +29,21 @@ def make_pause(folder: pathlib.Path) -> pathlib.Path:
     return archive
 
 
-def make_dslide(bin_dir: pathlib.Path, folder: pathlib.Path, tag: str) -> pathlib.Path:
+def make_dslide(bin_dir: pathlib.Path, folder: pathlib.Path, tags: Sequence[str]
+                ) -> list[pathlib.Path]:
     """localhost/dslide:TAG, with the root file system that deploy/image makes."""
     programs = folder / "programs"
-    programs.mkdir(exist_ok=True)
+    programs.mkdir()
     for name in PROGRAMS:
         subprocess.run(["strip", "--strip-unneeded", "-o", programs / name, bin_dir / name],
                        check=True)
-    root = folder / f"root-{tag}"
-    shutil.rmtree(root, ignore_errors=True)
+    root = folder / "root"
     subprocess.run([sys.executable, ROOT / "deploy/image/rootfs.py", "--output", root,
                     "--license", ROOT / "LICENSE", *(programs / name for name in PROGRAMS)],
-                   check=True)
-    archive = folder / f"dslide-{tag}.tar"
-    image_archive.write(root, f"{REGISTRY}/dslide:{tag}", archive,
-                        entrypoint=["/usr/bin/dslide"], user=USER)
-    shutil.rmtree(root)
-    return archive
+                   check=True, stdout=sys.stderr)
+    archives = []
+    for tag in tags:
+        archives.append(folder / f"dslide-{tag}.tar")
+        image_archive.write(root, f"{REGISTRY}/dslide:{tag}", archives[-1],
+                            entrypoint=["/usr/bin/dslide"], user=USER)
+    return archives

@@ -16,49 +16,64 @@ import sys
 import tempfile
 
 import images
-import scenarios
-from cluster import Cluster, ClusterError, MachineLock
-from release import Release
+from cluster import Cluster, ClusterError, MachineLock, Occupied
+from guard import Guard
+from release import NAMESPACE
+from smoke import smoke
+from steps import Steps
+from upgrades import upgrades
 
 NODES = {"up": 3, "smoke": 1, "upgrades": 3}
-SCENARIOS = {"smoke": scenarios.smoke, "upgrades": scenarios.upgrades}
+# Seconds until a task is given up; what is left then is taken down as after any failure.
+LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 2700}
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+SKIPPED = 77
+SCENARIOS = {"smoke": smoke, "upgrades": upgrades}
 
 
-def make_images(bin_dir: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
-    tag = (images.ROOT / "VERSION").read_text(encoding="ascii").strip()
-    return [images.make_pause(folder), images.make_dslide(bin_dir, folder, tag)]
+def make_images(bin_dir: pathlib.Path, folder: pathlib.Path, task: str) -> list[pathlib.Path]:
+    tags = [images.TAG] if task == "smoke" else [images.TAG, images.NEXT_TAG]
+    return [images.make_pause(folder), *images.make_dslide(bin_dir, folder, tags)]
 
 
-def bring_up(cluster: Cluster, options: argparse.Namespace, steps: scenarios.Steps) -> None:
+def bring_up(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
     nodes = options.nodes or NODES[options.task]
     with tempfile.TemporaryDirectory(prefix="dslide-images-") as folder:
         archives: list[pathlib.Path] = []
         steps("images", lambda: archives.extend(
-            make_images(options.bin_dir, pathlib.Path(folder))))
+            make_images(options.bin_dir, pathlib.Path(folder), options.task)))
         steps(f"cluster of {nodes} nodes", lambda: cluster.up(nodes, archives))
 
 
-def live(cluster: Cluster, options: argparse.Namespace, steps: scenarios.Steps) -> None:
+def live(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
     """Whatever happens, nothing of it stays but the logs of a failure."""
     succeeded = False
     try:
         bring_up(cluster, options, steps)
-        SCENARIOS[options.task](Release(cluster, options.bin_dir / "dslide"), steps)
+        SCENARIOS[options.task](cluster, options.bin_dir / "dslide", steps)
         succeeded = True
     finally:
+        signal.alarm(0)
         if not succeeded:
             describe_failure(cluster)
-        steps("down", lambda: cluster.down(keep_logs=not succeeded))
+        end(cluster, steps, keep_logs=not succeeded)
+
+
+def end(cluster: Cluster, steps: Steps, keep_logs: bool) -> None:
+    """Takes all of it down, and is not to be interrupted in that."""
+    for number in ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+    steps("down", lambda: cluster.down(keep_logs))
 
 
 def describe_failure(cluster: Cluster) -> None:
     """What an operator would ask first."""
     for question in (["get", "pods", "-A", "-o", "wide"],
                      ["get", "events", "-A", "--sort-by=.lastTimestamp"],
-                     ["logs", "-A", "-l", "app.kubernetes.io/name=dslide", "--tail=20",
+                     ["logs", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=dslide", "--tail=20",
                       "--all-containers", "--prefix"]):
         try:
-            print(cluster.kubectl(*question), file=sys.stderr)
+            print(cluster.kubectl(*question, within=20), file=sys.stderr)
         except (ClusterError, OSError) as error:
             print(f"   {error}", file=sys.stderr)
     print(f"   the logs of the cluster's parts are in {cluster.work / 'log'}", file=sys.stderr)
@@ -74,27 +89,47 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def limit_time(seconds: int) -> None:
+    def expired(number: int, frame: object) -> None:
+        raise TimeoutError(f"not done within {seconds} s")
+
+    signal.signal(signal.SIGALRM, expired)
+    signal.alarm(seconds)
+
+
+def run_task(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
+    lock = MachineLock()
+    if options.task == "down":
+        end(cluster, steps, keep_logs=False)
+        return
+    cluster.refuse_another()
+    guard = Guard(lambda: cluster.down(keep_logs=True))
+    if options.task == "up":
+        try:
+            bring_up(cluster, options, steps)
+        except BaseException:
+            end(cluster, steps, keep_logs=True)
+            raise
+        print(f"export KUBECONFIG={cluster.admin}", file=sys.stderr)
+    else:
+        live(cluster, options, steps)
+    guard.dismiss()
+    del lock
+
+
 def main() -> int:
     options = parse()
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
+    limit_time(LIMITS[options.task])
     cluster = Cluster(options.programs.resolve(), options.helm.resolve(), options.work.resolve())
     options.bin_dir = options.bin_dir.resolve()
-    steps = scenarios.Steps()
+    steps = Steps()
     try:
-        lock = MachineLock()
-        if options.task == "down":
-            cluster.down()
-        elif options.task == "up":
-            try:
-                bring_up(cluster, options, steps)
-            except BaseException:
-                cluster.down(keep_logs=True)
-                raise
-            print(f"export KUBECONFIG={cluster.admin}", file=sys.stderr)
-        else:
-            live(cluster, options, steps)
-        del lock
+        run_task(cluster, options, steps)
+    except Occupied as error:
+        print(f"   SKIPPED: kubernetes: {error}", file=sys.stderr)
+        return SKIPPED
     except (ClusterError, TimeoutError) as error:
         print(f"run: kubernetes: {error}", file=sys.stderr)
         return 1

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pathlib
-import signal
 import subprocess
-import time
 from collections.abc import Sequence
 
 from addresses import CONTROL_ADDRESS, CONTROL_NAMESPACE, NodePlace, inside
@@ -73,44 +68,7 @@ def processes(namespace: str) -> list[int]:
     return [int(word) for word in _ip("netns", "pids", namespace).split()]
 
 
-def _children(parents: set[int]) -> list[int]:
-    found = []
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text(encoding="latin-1").rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent in parents:
-            found.append(int(stat.parent.name))
-    return found
-
-
-def _is_shim(pid: int) -> bool:
-    try:
-        return "containerd-shim" in pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii")
-    except OSError:
-        return False
-
-
-def _kill(pids: Sequence[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def kill_processes(namespace: str, patience: float = 20) -> None:
-    """Every process of the namespace, and of the pods, which have networks of their own."""
-    deadline = time.monotonic() + patience
-    while pids := processes(namespace):
-        # Of a shim that is gone, what it watched would be nobody's.
-        _kill(_children({pid for pid in pids if _is_shim(pid)}))
-        _kill(pids)
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"processes {pids} of {namespace} do not end")
-        time.sleep(0.1)
-
-
 def remove() -> None:
+    """Those without processes."""
     for namespace in namespaces():
-        kill_processes(namespace)
         _ip("netns", "delete", namespace)

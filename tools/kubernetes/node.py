@@ -1,29 +1,41 @@
-"""A node: containerd, kubelet and kube-proxy in a network and a mount namespace of its own."""
+"""A node: containerd and kubelet in a network and a mount namespace of its own."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import shlex
 
 from addresses import CONTROL_ADDRESS, NodePlace
 from authority import Authority
 from daemons import Daemons
+from ending import CGROUPS
 
+# In the mount namespace of a node. Sockets, whose paths have to be short, among it.
+RUN = "/run/dslide-kubernetes"
+CONTAINERD_SOCKET = f"{RUN}/containerd.sock"
 PAUSE_IMAGE = "localhost/pause:1"
-CGROUPS = pathlib.Path("/sys/fs/cgroup")
+# Where kubelets write, whatever they are told; empty outside of nodes.
+FIXED_FOLDERS = ("/var/lib/kubelet", "/var/log/containers")
+# What a kubelet sets for the whole machine, which is not its own here: it is shown what it wants.
+MACHINE_SETTINGS = {"vm/overcommit_memory": 1, "kernel/panic": 10, "kernel/panic_on_oops": 1,
+                    "kernel/keys/root_maxkeys": 1000000, "kernel/keys/root_maxbytes": 25000000}
 
 
 def _containerd_settings(node: NodePlace, folder: pathlib.Path) -> str:
     return f"""version = 3
 root = "{folder}/containerd"
-state = "{node.run}/containerd"
+state = "{RUN}/containerd"
 [grpc]
-  address = "{node.containerd_socket}"
+  address = "{CONTAINERD_SOCKET}"
+[plugins.'io.containerd.internal.v1.opt']
+  path = "{RUN}/opt"
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = "overlayfs"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "{PAUSE_IMAGE}"
 [plugins.'io.containerd.cri.v1.runtime']
+  netns_mounts_under_state_dir = true
   # Neither is permitted inside a container, where this may run.
   restrict_oom_score_adj = true
   disable_apparmor = true
@@ -54,7 +66,7 @@ failCgroupV1: false
 cgroupDriver: cgroupfs
 cgroupRoot: /{node.cgroup}
 featureGates: {{KubeletInUserNamespace: true}}
-containerRuntimeEndpoint: unix://{node.containerd_socket}
+containerRuntimeEndpoint: unix://{CONTAINERD_SOCKET}
 authentication:
   anonymous: {{enabled: false}}
   webhook: {{enabled: true}}
@@ -63,6 +75,7 @@ authorization: {{mode: Webhook}}
 tlsCertFile: {authority.path(f"{node.name}.crt")}
 tlsPrivateKeyFile: {authority.path(f"{node.name}.key")}
 failSwapOn: false
+syncFrequency: 10s  # changed Secrets arrive that soon
 clusterDNS: [{CONTROL_ADDRESS}]
 clusterDomain: cluster.local
 resolvConf: {resolver}
@@ -88,19 +101,11 @@ def _make_cgroups(node: NodePlace) -> None:
                                                  encoding="ascii")
 
 
-def remove_cgroups(node: NodePlace) -> None:
-    """Those of the node and of its pods, whose processes are gone."""
-    for top in [*CGROUPS.glob(f"*/{node.cgroup}"), *CGROUPS.glob(node.cgroup)]:
-        for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
-            folder.rmdir()
-        top.rmdir()
-
-
 def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
             images: list[pathlib.Path]) -> None:
     """Writes what start() reads."""
     folder = daemons.work / node.name
-    for made in (folder / "cni", folder / "kubelet", node.run):
+    for made in (folder / "cni", folder / "kubelet"):
         made.mkdir(parents=True)
     _make_cgroups(node)
     resolver = folder / "resolv.conf"
@@ -110,14 +115,23 @@ def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
     (folder / "cni" / "10-pods.conflist").write_text(_pod_network(node, folder), encoding="ascii")
     kubelet = folder / "kubelet.yaml"
     kubelet.write_text(_kubelet_settings(node, folder, authority, resolver), encoding="ascii")
-    control = ["ctr", "-a", node.containerd_socket]
+    control = ["ctr", "-a", CONTAINERD_SOCKET]
     imports = "\n".join(
         shlex.join(map(str, [*control, "-n", "k8s.io", "image", "import", image]))
         for image in images)
+    shown = "\n".join(
+        f"echo {value} >/run/setting-{number}; mount --bind /run/setting-{number} /proc/sys/{name}"
+        for number, (name, value) in enumerate(MACHINE_SETTINGS.items()))
     log = daemons.logs / f"containerd-{node.name}.log"
-    # One mount namespace for both, so that their mounts end with them.
+    # One mount namespace for both, so that their mounts end with them, /run among these.
     (folder / "node.sh").write_text(f"""set -eu
 mount --make-rshared /
+mount -t tmpfs -o mode=755 tmpfs /run
+for folder in {" ".join(FIXED_FOLDERS)}; do
+  mkdir -p $folder
+  mount -t tmpfs tmpfs $folder
+done
+{shown}
 containerd -c {containerd} >{log} 2>&1 &
 until {shlex.join(map(str, [*control, "version"]))} >/dev/null 2>&1; do sleep 0.2; done
 {imports}
@@ -127,7 +141,13 @@ exec kubelet --config {kubelet} --kubeconfig {authority.path(f"{node.name}.kubec
 """, encoding="ascii")
 
 
-def start(node: NodePlace, daemons: Daemons, admin: pathlib.Path) -> None:
+def start(node: NodePlace, daemons: Daemons) -> None:
     daemons.start(f"kubelet-{node.name}", node.namespace, "unshare", "--mount", "bash",
                   daemons.work / node.name / "node.sh")
-    daemons.start_proxy(node.name, node.namespace, admin)
+
+
+def remove_fixed_folders() -> None:
+    """Unless somebody else uses them."""
+    for folder in FIXED_FOLDERS:
+        with contextlib.suppress(OSError):
+            pathlib.Path(folder).rmdir()

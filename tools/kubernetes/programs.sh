@@ -50,7 +50,6 @@ build() {
   mv "$folder/new/server" "$folder/new/etcd"
   build_module containerd -ldflags '-s -w' -tags 'no_btrfs no_devmapper no_zfs' || return 1
   build_module coredns -ldflags '-s -w' || return 1
-  rm -rf "$GOPATH"
   mv "$folder/new" "$folder/bin"
 }
 
@@ -74,4 +73,6 @@ if [[ ! -d "$folder/bin" ]]; then
     exit 1
   fi
 fi
+# After the programs are in their place: modules of which a part is removed build nothing any more.
+rm -rf "$folder/go"
 printf '%s\n' "$folder/bin"

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster import Cluster, ClusterError, wait_until
 from images import ROOT
+from trainer_watch import TrainerWatch
 
 NAMESPACE = "dslide"
 RELEASE = "dslide"
+HELM_PATIENCE = "6m"
+COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
 
 class Release:
-    """`dslide`: the program on this machine, which asks the release's coordinator."""
+    """`dslide`: the program on this machine, which asks the release's coordinator, with the flags
+    `login` of its own."""
 
-    def __init__(self, cluster: Cluster, dslide: pathlib.Path) -> None:
+    def __init__(self, cluster: Cluster, dslide: pathlib.Path,
+                 values: Sequence[pathlib.Path] = (), login: Sequence[str] = ()) -> None:
         self._cluster = cluster
         self._dslide = dslide
+        self._values = [word for path in (VALUES, *values) for word in ("-f", path)]
+        self._login = login
         cluster.kubectl("create", "namespace", NAMESPACE)
         cluster.kubectl("label", "namespace", NAMESPACE,
                         "pod-security.kubernetes.io/enforce=restricted")
@@ -31,21 +40,38 @@ class Release:
         items: list[Any] = json.loads(self.kubectl("get", kind, *arguments, "-o", "json"))["items"]
         return items
 
+    def get_one(self, kind: str, name: str) -> Any:
+        return json.loads(self.kubectl("get", kind, name, "-o", "json"))
+
+    def put_secret(self, name: str, files: Mapping[str, pathlib.Path]) -> None:
+        """With the content of these files, in place of an older one."""
+        content = {key: base64.b64encode(path.read_bytes()).decode() for key, path in files.items()}
+        self._cluster.kubectl("apply", "-f", "-", text=json.dumps(
+            {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+             "metadata": {"name": name, "namespace": NAMESPACE}, "data": content}))
+
+    def watch_trainers(self) -> TrainerWatch:
+        return TrainerWatch(self._cluster.kubectl_command("--namespace", NAMESPACE),
+                            self._cluster.work / "log" / "trainers.log")
+
     def _helm(self, command: str, *arguments: object) -> str:
         return self._cluster.helm(command, RELEASE, "--namespace", NAMESPACE, *arguments)
 
     def apply(self, command: str, *settings: str) -> None:
         """command: install or upgrade; returns when every pod of the release runs."""
         flags = [word for setting in settings for word in ("--set", setting)]
-        self._helm(command, ROOT / "helm" / "dslide", "-f", VALUES, "--wait", "--timeout", "3m",
-                   *flags)
+        self._helm(command, ROOT / "helm" / "dslide", *self._values, "--wait", "--timeout",
+                   HELM_PATIENCE, *flags)
+
+    def rollback(self, revision: int) -> None:
+        self._helm("rollback", revision, "--wait", "--timeout", HELM_PATIENCE)
 
     def test(self) -> None:
-        self._helm("test", "--timeout", "3m")
+        self._helm("test", "--timeout", HELM_PATIENCE)
 
     def remove(self) -> None:
         """What stays is what the chart promises to keep: the volumes."""
-        self._helm("uninstall", "--wait", "--timeout", "2m")
+        self._helm("uninstall", "--wait", "--timeout", HELM_PATIENCE)
         wait_until(lambda: not self.get("pods"), "no pod is left")
         kinds = "statefulsets,jobs,services,configmaps,serviceaccounts,poddisruptionbudgets"
         left = [f"{item['kind']}/{item['metadata']['name']}" for item in self.get(kinds)
@@ -53,23 +79,17 @@ class Release:
         if left:
             raise ClusterError(f"the uninstalled release left {left}")
 
-    def ask(self, *command: str) -> Any:
+    def ask(self, *command: object) -> Any:
         """What the coordinator answers to a command of dslide, as JSON."""
-        service = json.loads(self.kubectl("get", "service", f"{RELEASE}-coordinator", "-o", "json"))
-        address = f"{service['spec']['clusterIP']}:7000"
-        return json.loads(self._cluster.run(self._dslide, *command, "--cluster", address, "-o",
-                                            "json"))
+        return json.loads(self._cluster.resolving(
+            self._dslide, "--timeout=10s", *self._login, *command, "--cluster", COORDINATOR, "-o",
+            "json"))
 
-    def job(self) -> Any:
-        """The only one; None when the coordinator does not answer or has none yet."""
-        try:
-            jobs = self.ask("job", "list")["jobs"]
-        except ClusterError:
-            return None
-        return jobs[0] if jobs else None
-
-    def trainer_pods(self) -> list[Any]:
-        return self.get("pods", "-l", "app.kubernetes.io/component=trainer")
+    def job(self, name: str) -> Any:
+        found = [job for job in self.ask("job", "list")["jobs"] if job["job"] == name]
+        if not found:
+            raise ClusterError(f"the coordinator knows no job {name}")
+        return found[0]
 
     def wait_for_training(self) -> float:
         """Until the trainers' Job has ended; seconds. An error when it failed."""
@@ -81,4 +101,4 @@ class Release:
                 raise ClusterError(f"the trainers' Job failed: {conditions}")
             return any(condition["type"] == "Complete" for condition in conditions)
 
-        return wait_until(ended, "the trainers' Job has completed", 600)
+        return wait_until(ended, "the trainers' Job has completed", 900)

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes on this machine and lives in it with the chart.
 #
-# usage: ./run kubernetes [upgrades|smoke|up|down] [--nodes N] [--bin-dir DIR] [-o json]
+# usage: ./run kubernetes [upgrades|smoke|up|down] [--nodes N] [--bin-dir DIR] [--no-build] [-o json]
 #
 # Starts a real Kubernetes on this machine, in network namespaces that have no way out: etcd, API
 # server, controllers, scheduler, DNS, and nodes with containerd and kubelet. Installs the chart in
 # it with helm, from an image of this build, under the restricted Pod Security standard. Whatever
 # happens, nothing of it stays. Needs root; skipped (status 77) where it cannot be had.
-#   upgrades  (default) three nodes: coordinator and shards are replaced and killed while a job
-#             trains, which has its epochs in the end, each once
+#   upgrades  (default) three nodes: image, resources, certificates and number of trainers change,
+#             and the coordinator moves, while a job trains, which has its epochs in the end, each
+#             once, and is as good as one that nobody disturbed
 #   smoke     one node: install, train, helm test, uninstall
 #   up, down  starts one and leaves it (three nodes), ends it
 #   --nodes N        that many nodes, 1 to 9
 #   --bin-dir DIR    the programs there instead of building; of this machine's Debian release
+#   --no-build       skipped where Kubernetes or helm would have to be built first
 #   -o json          the last line of stdout is one JSON object
 #
 # Its programs are built from Go modules: fifteen minutes with helm, once. See
@@ -40,7 +42,7 @@ skip() {
 
 take_output "$@"
 set -- "${ARGUMENTS[@]}"
-task=upgrades bin_dir='' arguments=()
+task=upgrades bin_dir='' arguments=() find=()
 case "${1:-}" in
   upgrades | smoke | up | down)
     task="$1"
@@ -49,6 +51,7 @@ case "${1:-}" in
 esac
 while [[ $# -gt 0 ]]; do
   case "$1" in
+    --no-build) find=(--find) ;;
     --nodes | --bin-dir)
       [[ $# -ge 2 ]] || usage_error "kubernetes: $1 needs a value"
       if [[ "$1" == --nodes ]]; then arguments+=("$1" "$2"); else bin_dir="$2"; fi
@@ -63,9 +66,11 @@ if [[ $JSON == yes ]]; then arguments+=(-o json); fi
 [[ "$(id -u)" == 0 ]] || skip 'namespaces and mounts need root'
 unstarted need "${KUBERNETES_PACKAGES[@]}"
 need "${PYTHON_PACKAGES[@]}"
-need_go
-programs="$(tools/kubernetes/programs.sh "$KUBERNETES_DIR")" || skip 'no programs (messages above)'
-helm="$(tools/helm/helm.sh "$DSLIDE_CACHE_DIR/helm")" || skip 'no helm (messages above)'
+if [[ ${#find[@]} == 0 ]]; then need_go; fi
+programs="$(tools/kubernetes/programs.sh "${find[@]}" "$KUBERNETES_DIR")" ||
+  skip "no programs of Kubernetes (messages above${find[*]:+; ./run kubernetes smoke builds them})"
+helm="$(tools/helm/helm.sh "${find[@]}" "$DSLIDE_CACHE_DIR/helm")" ||
+  skip "no helm (messages above${find[*]:+; ./run kubernetes smoke builds it})"
 if [[ -z "$bin_dir" && "$task" != down ]]; then
   build_or_die release dslide dslide-shard dslide-coordinator
 fi

@@ -7,9 +7,9 @@
 # one JSON object with these counts); the exit status is 0 when nothing failed.
 #   quick   (default) format, Release build, every unit test, the tests of whole clusters that find
 #           most for their time, the checks of the tree
-#   ci      every test, the clients in other languages, clang-tidy of what has changed since it last
-#           passed, the unit tests under address and undefined-behaviour sanitizers (clang), every
-#           fuzz target for 10 s: .ci/run
+#   ci      every test, the clients in other languages, the chart in a Kubernetes where that has been
+#           built before, clang-tidy of what has changed since it last passed, the unit tests under
+#           address and undefined-behaviour sanitizers (clang), every fuzz target for 10 s: .ci/run
 #   full    ci with every test under the sanitizers and every fuzz target for 60 s
 #   race    the unit tests, the simulator and the clusters of one process and of several, under
 #           clang's ThreadSanitizer and nothing else
@@ -126,6 +126,21 @@ test_clients() {
   count_lines clients "$status" <<<"$lines"
 }
 
+# Installs the chart in a real Kubernetes with the programs in build/. Building that takes longer
+# than all else here: where it has not been built before, it is left out.
+test_kubernetes() {
+  local status=0
+  step kubernetes
+  say 'Trying the chart in a Kubernetes'
+  timeout --kill-after 60 700 tools/kubernetes/task.sh smoke --bin-dir build/bin --no-build >&2 ||
+    status=$?
+  case "$status" in
+    0) count 1 0 0 ;;
+    77) skipped 'the chart in a Kubernetes (why: above)' ;;
+    *) failed "kubernetes: ended with status $status" ;;
+  esac
+}
+
 # test_thoroughly ci|full
 test_thoroughly() {
   local checked=()
@@ -133,6 +148,7 @@ test_thoroughly() {
   test_format
   test_release test
   test_clients
+  test_kubernetes
   step clang-tidy
   # Of tests it finds little that costs users anything.
   if [[ "$1" == ci ]]; then

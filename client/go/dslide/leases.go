@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	renewEvery      = 5 * time.Second
+	renewEvery      = time.Second
 	leaseTimeout    = 10 * time.Second
 	leavingLimit    = 5 * time.Second
 	coordinatorAway = 2 * time.Minute // for so long the coordinator may be away
