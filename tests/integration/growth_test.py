@@ -136,7 +136,8 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
     def test_csv_files_keep_the_numbers_of_a_cluster(self) -> None:
         self.start_all()
         settings = ("--name", "fruit", *COLUMNS)
-        learn = (*settings, "--grow", "--epochs", 20, "--patience", 0, "--validation-fraction", 0)
+        learn = (*settings, "--grow", "--dim", 16, "--epochs", 20, "--batch-size", 8, "--patience", 0,
+                 "--validation-fraction", 0)
         of_cluster = ("--cluster", self.coordinator.address)
         first = self.write_csv("first", "plum", "apple")
         assert_ended(self.train_on(first, "first", *settings), OK)
@@ -145,7 +146,8 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
             path = self.write_csv(f"later{number}", *labels)
             refused = self.train_on(path, f"small-{number}", *settings)
             assert_ended(refused, FAILURE, str(path), "--grow")
-            assert_ended(self.train_on(path, f"job-{number}", *learn), OK)
+            assert_ended(self.command("train", "--data", path, "--job", f"job-{number}", *learn),
+                         OK)
             evaluated = self.command("eval", "--name", "fruit", "--data", path, *COLUMNS)
             assert_ended(evaluated, OK)
             assert evaluated.json()["p_at_1"] == 1.0

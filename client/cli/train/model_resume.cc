@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/coordinator_reason_words.h"
+#include "core/protocol/reason_words.h"
 #include "core/spec/model_growth.h"
 #include "core/spec/spec_difference.h"
 
@@ -38,7 +39,8 @@ absl::StatusOr<std::string> ChooseModel(const std::vector<ModelSpec>& models,
   if (!name.empty()) return name;
   if (models.size() == 1) return models.front().name;
   if (models.empty()) {
-    return absl::InvalidArgumentError("the cluster has no model: train one first");
+    return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kUnknownModel,
+                            "the cluster has no model: train one first");
   }
   std::vector<std::string> names;
   for (const ModelSpec& spec : models) names.push_back(spec.name);

@@ -11,7 +11,9 @@
 #include "client/cli/train/model_resume.h"
 #include "client/cpp/unary_call.h"
 #include "client/trainer/trainer.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/coordinator_reason_words.h"
 #include "core/spec/spec_difference.h"
 #include "core/spec/table_rows.h"
 
@@ -172,7 +174,8 @@ absl::Status ModelSession::OpenChannels(const ModelOptions& options) {
   absl::StatusOr<std::unique_ptr<BatchPreparer>> made =
       BatchPreparer::Open(cluster, *network_, {.idf = model_.features.idf});
   if (!made.ok()) {
-    return absl::InvalidArgumentError(
+    return StatusWithReason(
+        absl::StatusCode::kInvalidArgument, reason::kUnknownAssets,
         absl::StrCat(made.status().message(),
                      "; the cluster does not know them, and the --model-dir of the "
                      "training does: name it"));
