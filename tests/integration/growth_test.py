@@ -136,8 +136,8 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
     def test_csv_files_keep_the_numbers_of_a_cluster(self) -> None:
         self.start_all()
         settings = ("--name", "fruit", *COLUMNS)
-        learn = (*settings, "--grow", "--dim", 16, "--epochs", 20, "--batch-size", 8, "--patience", 0,
-                 "--validation-fraction", 0)
+        learn = (*settings, "--grow", "--dim", 16, "--epochs", 20, "--batch-size", 8,
+                 "--patience", 0, "--validation-fraction", 0)
         of_cluster = ("--cluster", self.coordinator.address)
         first = self.write_csv("first", "plum", "apple")
         assert_ended(self.train_on(first, "first", *settings), OK)

@@ -149,11 +149,11 @@ class ServedClusterTest(shard_crash_test.ShardTrainingTest):
 
     def test_it_waits_for_its_cluster_and_its_model(self) -> None:
         address = f"127.0.0.1:{processes.free_port()}"
+        admin = f"127.0.0.1:{processes.free_port()}"
         server = self.start(
             "dslide", "serve", "-o", "json", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
-            "--admin", "127.0.0.1:0", "--threads", 1, "--cluster", address)
-        admin = server.wait_for_stderr(r" address=\S+ admin=(\S+)").group(1)
-        server.wait_for_stderr("waiting for the model.* why=.*does not answer")
+            "--admin", admin, "--threads", 1, "--cluster", address)
+        server.wait_for_stderr("waiting for the model.* why=.*start the coordinator")
         assert processes.look_at(admin, "/livez")[0] == 200
         self.coordinator = processes.Server(self.start(
             "dslide-coordinator", "--listen", address, "--admin", "127.0.0.1:0", "--shards",

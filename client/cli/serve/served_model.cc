@@ -174,8 +174,8 @@ bool ServedModel::AwaitModel(const std::function<void(const absl::Status&)>& ope
       return false;
     }
     if (status != shown) {
-      LogInfo("waiting for the model",
-              {{"cluster", options_.model.cluster}, {"why", status.message()}});
+      LogWarning("waiting for the model",
+                 {{"cluster", options_.model.cluster}, {"why", status.message()}});
       if (options_.on_health) options_.on_health(status);
       shown = status;
     }
