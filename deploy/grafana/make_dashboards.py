@@ -3,13 +3,15 @@
 usage: make_dashboards.py [--check]      --check: changes nothing, ends with 1 when a file is stale
 
 A dashboard is a list of rows, a row a title and its panels, a panel a title, a unit, what it says,
-and its queries with their legends. Queries use $__rate_interval, which Grafana puts in, and the
-variable $instance, which chooses processes.
+and its queries with their legends. Queries use $__rate_interval, which Grafana puts in. Every metric
+is chosen by the variables $namespace, $dslide_cluster, $pod and $instance, one of a job by
+$job_name too: labels of targets that a Prometheus without Kubernetes does not have match all.
 """
 
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -17,31 +19,46 @@ COLUMNS = 24
 HEIGHT = 8
 
 
+# A metric and its selector, which may be empty.
+_METRIC = re.compile(r"\b((?:dslide|grpc_server|process)_[a-z0-9_]+)(?:\{([^}]*)\})?")
+_VARIABLES = ("namespace", "dslide_cluster", "pod", "instance")
+
+
 def panel(title, unit, description, *queries):
     """queries: (PromQL, legend) pairs."""
-    return {"title": title, "unit": unit, "description": description, "queries": queries}
+    return {"title": title, "unit": unit, "description": description, "queries": queries,
+            "type": "timeseries"}
+
+
+def stat(title, unit, description, *queries):
+    """The newest values as large numbers."""
+    return {**panel(title, unit, description, *queries), "type": "stat"}
+
+
+def chosen(expression):
+    """Every metric of the expression with the dashboard's variables in its selector."""
+    def select(found):
+        name, selector = found.groups()
+        variables = _VARIABLES + (("job_name",) if "_job_" in name else ())
+        labels = [selector] if selector else []
+        labels += [f'{each}=~"${each}"' for each in variables]
+        return f"{name}{{{','.join(labels)}}}"
+    return _METRIC.sub(select, expression)
 
 
 def rate(name, by="", labels=""):
     """The growth of a counter each second, summed up by labels."""
-    selector = ",".join(filter(None, ['instance=~"$instance"', labels]))
-    return f"sum by ({by or 'instance'}) (rate({name}{{{selector}}}[$__rate_interval]))"
+    return f"sum by ({by or 'instance'}) (rate({name}{{{labels}}}[$__rate_interval]))"
 
 
 def quantile(q, name, by="", labels=""):
-    selector = ",".join(filter(None, ['instance=~"$instance"', labels]))
     grouped = ", ".join(filter(None, ["le", by]))
     return (f"histogram_quantile({q}, sum by ({grouped}) "
-            f"(rate({name}_bucket{{{selector}}}[$__rate_interval])))")
+            f"(rate({name}_bucket{{{labels}}}[$__rate_interval])))")
 
 
 def mean(name, by=""):
     return f"{rate(name + '_sum', by)} / {rate(name + '_count', by)}"
-
-
-def level(name):
-    """A gauge as it is."""
-    return f'{name}{{instance=~"$instance"}}'
 
 
 def share(part, whole):
@@ -98,15 +115,25 @@ COMMUNICATION = [
 ]
 
 TRAINING = [
+    ("Overview", [
+        stat("Jobs that run", "none", "And that have ended.",
+             ("sum by (state) (dslide_coordinator_jobs)", "{{state}}")),
+        stat("Best precision at 1", "percentunit", "Of each job, on held-out points.",
+             ("dslide_coordinator_job_best_precision_at_1", "{{job_name}}")),
+        stat("Epochs done", "percentunit", "Of those that a job has at most.",
+             ("dslide_coordinator_job_epoch / dslide_coordinator_job_max_epochs", "{{job_name}}")),
+        stat("Trainers", "none", "That were heard of lately.",
+             ("dslide_coordinator_job_trainers", "{{job_name}}")),
+    ]),
     ("Progress", [
         panel("Samples each second", "ops", "Of each trainer.",
               (rate("dslide_trainer_samples_total"), "{{instance}}")),
         panel("Loss", "none", "Mean loss of the last step.",
-              (level("dslide_trainer_loss"), "{{instance}}")),
+              ("dslide_trainer_loss", "{{instance}}")),
         panel("Held-out precision at 1", "percentunit", "At the last evaluation.",
-              (level("dslide_trainer_validation_precision_at_1_ratio"), "{{instance}}")),
+              ("dslide_trainer_validation_precision_at_1_ratio", "{{instance}}")),
         panel("Epoch", "none", "Of the last step, from 0.",
-              (level("dslide_trainer_epoch"), "{{instance}}")),
+              ("dslide_trainer_epoch", "{{instance}}")),
     ]),
     ("Sparsity", [
         panel("Active rows per sample", "none", "Rows of the head that one sample touches, summed "
@@ -158,8 +185,20 @@ TRAINING = [
 ]
 
 SHARD_HEALTH = [
+    ("Overview", [
+        stat("Processes that are ready", "none", "And those that are not.",
+             ("count(dslide_server_ready == 1)", "ready"),
+             ("count(dslide_server_ready == 0)", "not ready")),
+        stat("Shards that are missing", "none", "Of those that the cluster is made of.",
+             ("sum(dslide_coordinator_expected_shards) - "
+              'sum(dslide_coordinator_registered_shards{health="alive"})', "missing")),
+        stat("Memory budget in use", "percentunit", "By the tables of the fullest shard.",
+             ("max(dslide_shard_table_bytes / dslide_shard_memory_budget_bytes)", "fullest")),
+        stat("Age of the newest cluster checkpoint", "s", "Of the coordinator's process, or its "
+             "start.", ("dslide_coordinator_checkpoint_age_seconds", "{{instance}}")),
+    ]),
     ("Availability", [
-        panel("Ready", "none", "1: takes requests.", (level("dslide_server_ready"), "{{instance}}")),
+        panel("Ready", "none", "1: takes requests.", ("dslide_server_ready", "{{instance}}")),
         panel("Registered shards", "none", "By health, and how many there should be.",
               ("dslide_coordinator_registered_shards", "{{health}}"),
               ("dslide_coordinator_expected_shards", "expected")),
@@ -168,7 +207,7 @@ SHARD_HEALTH = [
     ]),
     ("Load", [
         panel("Commands waiting", "none", "In front of each shard's one applying thread.",
-              (level("dslide_shard_queue_commands"), "{{instance}}")),
+              ("dslide_shard_queue_commands", "{{instance}}")),
         panel("Time in the queue, 99 %", "s", "From a command's arrival until it is applied.",
               (quantile(0.99, "dslide_shard_queue_seconds", "instance"), "{{instance}}")),
         panel("Time to apply a command", "s", "Mean, by command, over all shards.",
@@ -180,13 +219,13 @@ SHARD_HEALTH = [
     ]),
     ("Memory", [
         panel("Memory by kind", "bytes", "Over the chosen shards.",
-              ('sum by (kind) (dslide_shard_memory_bytes{instance=~"$instance"})', "{{kind}}")),
+              ('sum by (kind) (dslide_shard_memory_bytes)', "{{kind}}")),
         panel("Tables against their budget", "percentunit", "1: no further model fits.",
               ("dslide_shard_table_bytes / dslide_shard_memory_budget_bytes", "{{instance}}")),
         panel("Resident memory", "bytes", "Of the processes.",
-              (level("process_resident_memory_bytes"), "{{instance}}")),
+              ("process_resident_memory_bytes", "{{instance}}")),
         panel("Buffers of bulk calls", "bytes", "Gather answers: on their way, and kept.",
-              (level("dslide_shard_bulk_buffer_bytes"), "{{instance}} {{state}}")),
+              ("dslide_shard_bulk_buffer_bytes", "{{instance}} {{state}}")),
     ]),
     ("Balance", [
         panel("Slots by shard", "none", "Of a table of 1,024 slots, as the coordinator deals them.",
@@ -195,7 +234,7 @@ SHARD_HEALTH = [
               (rate("dslide_shard_distinct_rows_total", "instance", 'table="head"'),
                "{{instance}}")),
         panel("Skew of the hash tables", "none", "1: rows fall into buckets evenly.",
-              (level("dslide_shard_bucket_skew_ratio"), "{{instance}} {{table}}")),
+              ("dslide_shard_bucket_skew_ratio", "{{instance}} {{table}}")),
     ]),
     ("Refusals", [
         panel("Refused requests by reason", "ops",
@@ -222,11 +261,11 @@ DURABILITY = [
     ]),
     ("On the disk", [
         panel("Size of the log", "bytes", "Its files, which go after the images.",
-              (level("dslide_shard_log_bytes"), "{{instance}}")),
+              ("dslide_shard_log_bytes", "{{instance}}")),
         panel("Size of the images", "bytes", "Of the whole state; two are kept.",
-              (level("dslide_shard_image_bytes"), "{{instance}}")),
+              ("dslide_shard_image_bytes", "{{instance}}")),
         panel("Age of the newest image", "s", "Since it was written.",
-              (level("dslide_shard_image_age_seconds"), "{{instance}}")),
+              ("dslide_shard_image_age_seconds", "{{instance}}")),
         panel("Records since the newest image", "none", "What a start would replay.",
               ("dslide_shard_log_newest_lsn - dslide_shard_image_lsn", "{{instance}}")),
     ]),
@@ -241,17 +280,17 @@ DURABILITY = [
         panel("Age of the last checkpoint", "s", "Since it was written or loaded.",
               ("time() - dslide_shard_checkpoint_timestamp_seconds", "{{instance}} {{operation}}")),
         panel("Size of the last checkpoint", "bytes", "Of one shard.",
-              (level("dslide_shard_checkpoint_bytes"), "{{instance}} {{operation}}")),
+              ("dslide_shard_checkpoint_bytes", "{{instance}} {{operation}}")),
     ]),
     ("Losses", [
         panel("Acknowledged updates that are gone", "none",
               "Clients had answers to them; 0 in the modes log and log-periodic unless the power "
               "failed.",
-              (level("dslide_shard_acked_loss_total"), "{{instance}}")),
+              ("dslide_shard_acked_loss_total", "{{instance}}")),
         panel("Failed logs", "none", "1: the shard must be restarted.",
-              (level("dslide_shard_log_failed"), "{{instance}}")),
+              ("dslide_shard_log_failed", "{{instance}}")),
         panel("Restores", "s", "How long the last start took to restore its state.",
-              (level("dslide_shard_recovery_seconds"), "{{instance}}")),
+              ("dslide_shard_recovery_seconds", "{{instance}}")),
         panel("Models made afresh", "none", "On a shard that came back without them.",
               ("dslide_coordinator_models_recreated_total", "recreated")),
     ]),
@@ -266,22 +305,30 @@ DASHBOARDS = {
 
 
 def render_panel(spec, number, x, y, width):
-    targets = [{"refId": chr(ord("A") + i), "expr": query, "legendFormat": legend,
+    targets = [{"refId": chr(ord("A") + i), "expr": chosen(query), "legendFormat": legend,
                 "datasource": {"type": "prometheus", "uid": "${datasource}"}}
                for i, (query, legend) in enumerate(spec["queries"])]
-    return {
-        "id": number, "type": "timeseries", "title": spec["title"],
+    rendered = {
+        "id": number, "type": spec["type"], "title": spec["title"],
         "description": spec["description"],
         "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "gridPos": {"x": x, "y": y, "w": width, "h": HEIGHT},
-        "fieldConfig": {"defaults": {"unit": spec["unit"],
-                                     "custom": {"lineWidth": 2, "fillOpacity": 5,
-                                                "showPoints": "never"}},
-                        "overrides": []},
-        "options": {"legend": {"displayMode": "list", "placement": "bottom"},
-                    "tooltip": {"mode": "multi", "sort": "desc"}},
+        "gridPos": {"x": x, "y": y, "w": width, "h": height_of(spec)},
+        "fieldConfig": {"defaults": {"unit": spec["unit"]}, "overrides": []},
         "targets": targets,
     }
+    if spec["type"] == "stat":
+        rendered["options"] = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "none",
+                               "textMode": "value_and_name"}
+        return rendered
+    rendered["fieldConfig"]["defaults"]["custom"] = {"lineWidth": 2, "fillOpacity": 5,
+                                                     "showPoints": "never"}
+    rendered["options"] = {"legend": {"displayMode": "list", "placement": "bottom"},
+                           "tooltip": {"mode": "multi", "sort": "desc"}}
+    return rendered
+
+
+def height_of(spec):
+    return HEIGHT // 2 if spec["type"] == "stat" else HEIGHT
 
 
 def render_panels(rows):
@@ -295,19 +342,29 @@ def render_panels(rows):
         for i, spec in enumerate(specs):
             number += 1
             panels.append(render_panel(spec, number, i * width, y, width))
-        y += HEIGHT
+        y += max(map(height_of, specs))
     return panels
 
 
+def variable(name, label, values):
+    return {"name": name, "label": label, "type": "query", "multi": True, "includeAll": True,
+            "allValue": ".*", "refresh": 2, "current": {"text": "All", "value": "$__all"},
+            "datasource": {"type": "prometheus", "uid": "${datasource}"},
+            "query": {"query": f"label_values({values}, {name})", "refId": name}}
+
+
 def variables():
+    """Each offers what the ones before have left."""
+    selector, queries = [], []
+    for name, label in zip(_VARIABLES, ("Namespace", "Cluster", "Pod", "Process")):
+        metric = f"dslide_build_info{{{','.join(selector)}}}" if selector else "dslide_build_info"
+        queries.append(variable(name, label, metric))
+        selector.append(f'{name}=~"${name}"')
+    jobs = f"dslide_coordinator_job_epoch{{{','.join(selector[:2])}}}"
     return [
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
          "current": {}, "hide": 0},
-        {"name": "instance", "label": "Process", "type": "query", "multi": True,
-         "includeAll": True, "allValue": ".*", "refresh": 2,
-         "current": {"text": "All", "value": "$__all"},
-         "datasource": {"type": "prometheus", "uid": "${datasource}"},
-         "query": {"query": "label_values(dslide_build_info, instance)", "refId": "instance"}},
+        *queries, variable("job_name", "Job", jobs),
     ]
 
 

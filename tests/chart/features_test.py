@@ -46,6 +46,15 @@ def monitored(objects: Objects) -> list[str]:
                       for volume in job_pod(objects).volumes if volume.name == "model"], [True]),
     ("a ServiceMonitor selects each server once", "monitoring", monitored,
      ["coordinator", "shard"]),
+    ("its targets tell which cluster they are of", "monitoring",
+     lambda objects: [line.replacement
+                      for line in objects.one("ServiceMonitor").spec.endpoints[0].relabelings
+                      if line.targetLabel == "dslide_cluster"], ["rel-dslide"]),
+    ("alerts lead to a runbook of one's own, and may be left out", "monitoring",
+     lambda objects: [(rule.alert, rule.annotations.runbook_url)
+                      for group in objects.one("PrometheusRule").spec.groups
+                      for rule in group.rules if rule.alert in ("DslideInsecure", "DslideStale")],
+     [("DslideStale", "https://wiki.example/dslide#dslidestale")]),
     ("and the servers of predictions", "serve", monitored, ["coordinator", "serve", "shard"]),
     ("servers of predictions come before they go, and only read", "serve",
      lambda objects: (objects.one("Deployment").spec.strategy.rollingUpdate.maxUnavailable,

@@ -13,7 +13,8 @@ GRAFANA = ROOT / "deploy" / "grafana"
 PROMETHEUS = ROOT / "deploy" / "prometheus"
 METRICS_PAGE = ROOT / "docs" / "operate" / "metrics.md"
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_METRIC = re.compile(r"\b(?:dslide|grpc_server|process)_[a-z0-9_]+")
+# dslide_cluster is a label.
+_METRIC = re.compile(r"\b(?!dslide_cluster\b)(?:dslide|grpc_server|process)_[a-z0-9_]+")
 _HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 
 
@@ -26,8 +27,8 @@ class Query:
 
     def ready(self, rate_interval: str) -> str:
         """With the variables put in that Grafana would put in."""
-        return (self.expression.replace("$__rate_interval", rate_interval)
-                .replace("$instance", ".*"))
+        return re.sub(r'"\$\w+"', '".*"',
+                      self.expression.replace("$__rate_interval", rate_interval))
 
 
 def load(name: str) -> Any:

@@ -55,6 +55,18 @@ def test_queries_read_metrics_that_exist_at_the_dashboards_rate() -> None:
         assert set(re.findall(r"\[([^\]]+)\]", query.expression)) <= {"$__rate_interval"}, query
 
 
+def test_every_metric_is_of_the_chosen_processes_and_jobs() -> None:
+    assert make_dashboards.chosen('rate(dslide_a_total{x="1"}[5m]) / dslide_job_b') == (
+        'rate(dslide_a_total{x="1",namespace=~"$namespace",dslide_cluster=~"$dslide_cluster",'
+        'pod=~"$pod",instance=~"$instance"}[5m]) / dslide_job_b{namespace=~"$namespace",'
+        'dslide_cluster=~"$dslide_cluster",pod=~"$pod",instance=~"$instance",'
+        'job_name=~"$job_name"}')
+    board = dashboards.load("training")
+    known = {variable["name"] for variable in board["templating"]["list"]}
+    used = re.findall(r"\$(\w+)", " ".join(query.expression for query in dashboards.queries()))
+    assert set(used) == known - {"datasource"} | {"__rate_interval"}
+
+
 @every_alert
 def test_alerts_read_metrics_that_exist(name: str) -> None:
     assert dashboards.metrics_in(dashboards.alerts()[name]["expr"]) <= dashboards.documented()
@@ -65,7 +77,7 @@ def test_alerts_say_who_acts_and_how(name: str) -> None:
     rule = dashboards.alerts()[name]
     assert rule["labels"]["severity"] in ("page", "ticket")
     assert rule["annotations"]["summary"] and rule["annotations"]["description"]
-    assert rule["annotations"]["runbook"] == f"docs/operate/runbook.md#{name.lower()}"
+    assert rule["annotations"]["runbook_url"] == f"docs/operate/runbook.md#{name.lower()}"
     assert "Do:" in RUNBOOK.split(f"### {name}\n")[1].split("\n### ")[0]
 
 

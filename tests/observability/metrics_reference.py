@@ -53,6 +53,7 @@ def _table(families: Page) -> str:
 
 def render(pages: dict[str, Page]) -> str:
     """pages: {program: its page}. What all programs have comes once, at the end."""
+    secured = pages.pop("tls")
     common = set.intersection(*(set(page) for page in pages.values()))
     served = set(pages["dslide-shard"]) & set(pages["dslide-coordinator"]) - common
     sections = [_INTRODUCTION]
@@ -63,5 +64,8 @@ def render(pages: dict[str, Page]) -> str:
     shard = pages["dslide-shard"]
     sections.append("## Shards and coordinator\n\nNames that dashboards for gRPC servers know.\n\n"
                     + _table({name: shard[name] for name in served}) + "\n")
+    sections.append("## With certificates\n\n" + _table(
+        {name: family for name, family in secured.items()
+         if name not in pages["dslide-coordinator"]}) + "\n")
     sections.append("## Every process\n\n" + _table({name: shard[name] for name in common}) + "\n")
     return "\n".join(sections)

@@ -41,6 +41,7 @@ def test_the_page_is_current_and_the_metrics_are_well_made(
         programs: Programs, update: bool) -> None:
     cluster = SampleCluster(programs)
     cluster.start_serving()
+    cluster.start_secured()
     pages = cluster.pages()
     for addresses in cluster.admins.values():
         check_page_for_people(addresses[0])

@@ -48,8 +48,18 @@ class SampleCluster:
         server.wait_for_stdout(r"^\{.*\}$")
         self.admins["dslide-serve"] = [json.loads(server.stdout)["admin"]]
 
+    def start_secured(self) -> None:
+        """Adds a coordinator of another cluster, which has certificates."""
+        folder = self._programs.directory / "certs"
+        processes.assert_ended(
+            self._programs.run_dslide("certs", "dev", "--output", folder), 0)
+        self.secured = self._programs.start_coordinator(
+            "--tls-ca", folder / "ca.crt", "--tls-cert", folder / "coordinator.crt",
+            "--tls-key", folder / "coordinator.key")
+        self.admins["tls"] = [self.secured.admin]
+
     def pages(self) -> dict[str, metrics_text.Page]:
-        """{program: its page}, of the first process of each."""
+        """{program: its page}, of the first process of each; "tls" is one that has certificates."""
         return {program: metrics_text.parse(processes.fetch(addresses[0]))
                 for program, addresses in self.admins.items()}
 

@@ -15,6 +15,10 @@
       regex: (.+)
       replacement: dslide-$1
       targetLabel: job
+    # By which the alerts tell the clusters of one Prometheus apart.
+    - action: replace
+      replacement: {{ include "dslide.fullname" .root }}
+      targetLabel: dslide_cluster
     {{- with .monitor.relabelings }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -65,6 +65,46 @@ async def drop_model(connection: Connection, name: str) -> None:
     )
 
 
+async def grow_model(
+    connection: Connection, name: str, table: str, rows: int, *, dry_run: bool = False
+) -> model_pb2.ModelSpec:
+    """Gives an embedding or head `rows` rows, while it is trained; the model's spec then.
+
+    With as many as it has nothing changes; with `dry_run` the shards only say whether they have the
+    memory. A `Model` that was made before keeps the spec that it has.
+
+    Raises FailedPreconditionError for fewer rows than there are; ResourceExhaustedError.
+    """
+    response = await connection.coordinator.call(
+        "GrowModel",
+        coordinator_pb2.GrowModelRequest(model=name, table=table, rows=rows, dry_run=dry_run),
+    )
+    grown: model_pb2.ModelSpec = response.spec
+    return grown if dry_run else await _open(connection, grown)
+
+
+async def adopt_growth(
+    connection: Connection, wanted: model_pb2.ModelSpec, *, grow: bool
+) -> model_pb2.ModelSpec:
+    """What is wanted, with the rows that the model of the cluster has by now.
+
+    With `grow` that model gets the rows that are wanted first.
+    """
+    known = {spec.name: spec for spec in await list_models(connection)}.get(wanted.name)
+    if known is None:
+        return wanted
+    for table in wanted.tables:
+        have = {each.name: each for each in known.tables}.get(table.name)
+        if have is None or table.role not in ("embedding", "head"):
+            continue
+        if grow and table.rows > have.rows:
+            known = await grow_model(connection, known.name, table.name, table.rows)
+            have = {each.name: each for each in known.tables}[table.name]
+        if have.base_rows and have.base_rows <= table.rows <= have.rows:
+            table.rows, table.base_rows = have.rows, have.base_rows
+    return wanted
+
+
 async def find_table(connection: Connection, name: str, table: str) -> model_pb2.TableSpec:
     """A table of a model; who owns its slots is known then."""
     spec = await model(connection, name)

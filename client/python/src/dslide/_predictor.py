@@ -12,9 +12,10 @@ from dslide._batches import BatchPreparer
 from dslide._io import chunked, run_blocking
 from dslide._network import HiddenDropout, Network, activate, add_partials
 from dslide._predictions import TopK
+from dslide._texts import fetch_texts
 from dslide.client import Client, Model
 from dslide.data import Data
-from dslide.errors import InvalidArgumentError
+from dslide.errors import FailedPreconditionError, InvalidArgumentError
 from dslide.ragged import Ragged
 from dslide.v1 import common_pb2, shard_pb2
 
@@ -32,10 +33,10 @@ class Predictor:
         self._cluster = cluster
         self._model = model
         self._network = Network(model.spec)
-        if self._network.dense or model.spec.training.transform == "tf_idf":
+        if self._network.dense:
             raise InvalidArgumentError(
-                f"model {model.spec.name!r} has dense layers or tf_idf inputs: predict with its "
-                "trainer, or with `dslide serve`"
+                f"model {model.spec.name!r} has dense layers: predict with its trainer, or with "
+                "`dslide serve`"
             )
         connection = cluster.connection
         self._batches = BatchPreparer(
@@ -46,8 +47,22 @@ class Predictor:
                 for table in (self._network.embedding, self._network.head)
             ],
             model.spec.training.transform,
-            None,
+            self._idf() if model.spec.training.transform == "tf_idf" else None,
         )
+
+    def _idf(self) -> F32:
+        name = self._model.spec.name
+        texts = run_blocking(
+            fetch_texts(
+                self._cluster.connection, name, self._network.num_features, self._network.num_labels
+            )
+        )
+        if texts is None or not len(texts.idf):
+            raise FailedPreconditionError(
+                f"model {name!r} has no weights of its features: train it with this version, or "
+                "predict with its trainer"
+            )
+        return texts.idf
 
     def top_k(self, data: Data, k: int) -> TopK:
         """The k best labels of each point, exactly; at least one point."""

@@ -12,7 +12,17 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from dslide import _checkpoints, _jobs, _models, _operations, _predictions, _rows, _status
+from dslide import (
+    _assets,
+    _checkpoints,
+    _jobs,
+    _models,
+    _operations,
+    _predictions,
+    _rows,
+    _status,
+    _texts,
+)
 from dslide._connection import Connection
 from dslide._io import AsyncIo
 from dslide._transport import Settings, Tls
@@ -108,6 +118,10 @@ class AsyncClient:
     metrics = _awaited(_status.metrics)
     list_models = _awaited(_models.list_models)
     drop_model = _awaited(_models.drop_model)
+    grow_model = _awaited(_models.grow_model)
+    label_names = _awaited(_texts.label_names)
+    model_assets = _awaited(_assets.model_assets)
+    put_model_assets = _awaited(_assets.put_model_assets)
     save_cluster_checkpoint = _awaited(_checkpoints.save_cluster_checkpoint)
     list_cluster_checkpoints = _awaited(_checkpoints.list_cluster_checkpoints)
     verify_cluster_checkpoint = _awaited(_checkpoints.verify_cluster_checkpoint)

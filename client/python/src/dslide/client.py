@@ -7,7 +7,17 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from dslide import _checkpoints, _jobs, _models, _operations, _predictions, _rows, _status
+from dslide import (
+    _assets,
+    _checkpoints,
+    _jobs,
+    _models,
+    _operations,
+    _predictions,
+    _rows,
+    _status,
+    _texts,
+)
 from dslide._connection import Connection
 from dslide._io import BlockingIo, run_blocking
 from dslide._transport import Settings, Tls
@@ -102,6 +112,10 @@ class Client:
     metrics = _blocking(_status.metrics)
     list_models = _blocking(_models.list_models)
     drop_model = _blocking(_models.drop_model)
+    grow_model = _blocking(_models.grow_model)
+    label_names = _blocking(_texts.label_names)
+    model_assets = _blocking(_assets.model_assets)
+    put_model_assets = _blocking(_assets.put_model_assets)
     save_cluster_checkpoint = _blocking(_checkpoints.save_cluster_checkpoint)
     list_cluster_checkpoints = _blocking(_checkpoints.list_cluster_checkpoints)
     verify_cluster_checkpoint = _blocking(_checkpoints.verify_cluster_checkpoint)

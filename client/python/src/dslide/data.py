@@ -26,6 +26,7 @@ class Data:
     labels : Ragged without values, ids in [0, num_labels)
     fingerprint : all trainers of a job must agree on it; that of a file is the C++ programs'
     name : where the points come from, for messages
+    feature_names, label_names : what they are called, by number; empty: nothing says
     """
 
     features: Ragged
@@ -34,6 +35,8 @@ class Data:
     num_labels: int
     fingerprint: int = 0
     name: str = field(default="the data", compare=False)
+    feature_names: Sequence[str] = field(default=(), compare=False)
+    label_names: Sequence[str] = field(default=(), compare=False)
 
     @property
     def num_points(self) -> int:
@@ -113,7 +116,14 @@ def sorted_within_samples(ragged: Ragged, what: str) -> Ragged:
 
 
 def from_arrays(
-    x: Any, labels: Any, *, num_features: int = 0, num_labels: int = 0, name: str = "the arrays"
+    x: Any,
+    labels: Any,
+    *,
+    num_features: int = 0,
+    num_labels: int = 0,
+    name: str = "the arrays",
+    feature_names: Sequence[str] = (),
+    label_names: Sequence[str] = (),
 ) -> Data:
     """Points from arrays.
 
@@ -121,7 +131,8 @@ def from_arrays(
     ----------
     x : a scipy CSR matrix [points, features], or (values, indices, indptr)
     labels : a list of label ids for each point, or a CSR matrix whose non-zero columns are them
-    num_features, num_labels : 0: from the arrays
+    num_features, num_labels : 0: from the arrays, and from the names
+    feature_names, label_names : what they are called, by number; whoever predicts sees them
 
     The fingerprint covers all of the content; trainers on other machines that are given equal
     arrays agree on it.
@@ -139,18 +150,32 @@ def from_arrays(
             f"x has {features.samples} points, labels has {truth.samples}: give one list for each"
         )
     sizes = []
-    for what, wanted, there in (
-        ("num_features", num_features, columns),
-        ("num_labels", num_labels, label_columns),
+    for what, wanted, there, names in (
+        ("feature", num_features, columns, feature_names),
+        ("label", num_labels, label_columns, label_names),
     ):
         if wanted and wanted < there:
-            raise InvalidArgumentError(f"{what} is {wanted}, but the arrays have {there}")
-        sizes.append(max(wanted, there, 1))
+            raise InvalidArgumentError(f"num_{what}s is {wanted}, but the arrays have {there}")
+        size = max(wanted, there, 1)
+        if len(names) and len(names) < size:
+            raise InvalidArgumentError(
+                f"{what}_names has {len(names)} names, but there are {size} {what}s"
+            )
+        sizes.append(max(size, len(names)))
     fingerprint = key_of_shape(features.samples, *sizes)
     for array in (features.offsets, features.ids, features.values, truth.offsets, truth.ids):
         assert array is not None
         fingerprint = _hash_array(fingerprint, array)
-    return Data(features, truth, sizes[0], sizes[1], fingerprint, name)
+    return Data(
+        features,
+        truth,
+        sizes[0],
+        sizes[1],
+        fingerprint,
+        name,
+        tuple(map(str, feature_names)),
+        tuple(map(str, label_names)),
+    )
 
 
 def _label_lists(labels: Sequence[Sequence[int]]) -> tuple[Ragged, int]:

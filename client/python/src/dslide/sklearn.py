@@ -206,10 +206,16 @@ class WideClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS)
             self.multilabel_ = True
+        if not self.multilabel_:
+            return self._named_data(X, labels)
         data = _data(X, labels, self.n_features_in_, 0 if classes is None else len(classes))
-        if self.multilabel_:
-            self.classes_ = np.arange(data.num_labels)
+        self.classes_ = np.arange(data.num_labels)
         return data
+
+    def _named_data(self, X: Any, labels: Any) -> Data:
+        # A name in the cluster is one line.
+        names = [" ".join(str(each).split()) for each in self.classes_]
+        return _data(X, labels, self.n_features_in_, len(names), names)
 
     def _more_data(self, X: Any, y: Any, classes: Any) -> Data:
         labels = _label_sets(y)
@@ -227,6 +233,8 @@ class WideClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             labels = _one_label_each(y, self.classes_)
         else:
             X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+        if not self.multilabel_:
+            return self._named_data(X, labels)
         return _data(X, labels, self.n_features_in_, len(self.classes_))
 
     def _begin(self, data: Data) -> None:
@@ -420,9 +428,11 @@ def _one_label_each(y: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Sequence[
     return [[int(place)] for place in np.searchsorted(classes, y)]
 
 
-def _data(matrix: Any, labels: Any, features: int, classes: int) -> Data:
+def _data(matrix: Any, labels: Any, features: int, classes: int, names: Sequence[str] = ()) -> Data:
     from scipy.sparse import csr_matrix
 
     rows = csr_matrix(matrix)
     rows.sum_duplicates()
-    return from_arrays(rows, labels, num_features=features, num_labels=classes, name="X")
+    return from_arrays(
+        rows, labels, num_features=features, num_labels=classes, name="X", label_names=names
+    )

@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 import numpy.typing as npt
+from google_crc32c import value as crc32c
 
 from dslide import _random
 from dslide.data import MAX_ID, Data, key_of_shape, sorted_within_samples
@@ -207,27 +208,6 @@ class _Parser:
         return values
 
 
-def _crc32c_table() -> list[int]:
-    table = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-_CRC_TABLE = _crc32c_table()
-
-
-def _crc32c(data: bytes) -> int:
-    table = _CRC_TABLE
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ 0xFFFFFFFF
-
-
 def _hash_sample(key: int, text: bytes) -> int:
     """Mixes the size of the text and a sample of it, at most 400 KB, into the key."""
     end, block, blocks = 64 << 10, 4 << 10, 64
@@ -238,5 +218,5 @@ def _hash_sample(key: int, text: bytes) -> int:
         pieces += [text[at : at + block] for at in range(0, len(text), stride)]
     value = _random.counter_bits(key, len(text))
     for piece in pieces:
-        value = _random.counter_bits(_random.counter_bits(value, len(piece)), _crc32c(piece))
+        value = _random.counter_bits(_random.counter_bits(value, len(piece)), crc32c(piece))
     return int(value)

@@ -18,14 +18,17 @@ import numpy.typing as npt
 
 from dslide._batches import BatchPreparer
 from dslide._evaluation import Evaluation, Precision
+from dslide._io import run_blocking
 from dslide._leases import Leases
+from dslide._models import adopt_growth
 from dslide._network import Network
 from dslide._pipeline import Step, StepPipeline
 from dslide._progress import Progress
 from dslide._rates import rates_of
 from dslide._stream import ShardStream
-from dslide.client import Client
-from dslide.data import Data, compute_idf, from_arrays
+from dslide._texts import ModelTexts, check_texts, count_texts, share_texts
+from dslide.client import Client, Model
+from dslide.data import Data, from_arrays
 from dslide.errors import (
     DeadlineExceededError,
     DslideError,
@@ -108,6 +111,7 @@ class Trainer:
     max_steps : of this trainer; 0: until the job is finished
     progress : shows a bar on stderr (with tqdm, where it is installed)
     patience : seconds for which the coordinator may be away
+    grow : gives the model of the cluster rows for labels and features that are new in the data
 
     Not thread-safe. Close it, or use it in a `with`.
 
@@ -127,12 +131,12 @@ class Trainer:
         max_steps: int = 0,
         progress: bool = True,
         patience: float = 120.0,
+        grow: bool = False,
     ) -> None:
         self._cluster = cluster
         self.data = _as_data(data)
         wanted = default_spec(self.data.num_labels) if spec is None else load_spec(spec)
         self.spec = fit_spec(wanted, self.data.num_features, self.data.num_labels)
-        self._network = Network(self.spec)
         self._max_steps = max_steps
         self._progress = Progress(progress)
         self._patience = patience
@@ -149,13 +153,9 @@ class Trainer:
             training.validation_fraction,
             training.validation_max_samples,
         )
-        transform = training.transform
-        self.idf: F32 | None = None
-        if transform == "tf_idf":
-            self.idf = compute_idf(
-                self.data, self._split.training_points(np.arange(self._split.num_training))
-            )
-        self._model = cluster.create_model(self.spec)
+        self._model, texts = self._open_model(grow)
+        self._network = Network(self.spec)
+        self.idf: F32 | None = texts.idf if training.transform == "tf_idf" else None
         connection = cluster.connection
         self._batches = BatchPreparer(
             self._network,
@@ -164,7 +164,7 @@ class Trainer:
                 connection.owners(table.num_slots)
                 for table in (self._network.embedding, self._network.head)
             ],
-            transform,
+            training.transform,
             self.idf,
         )
         self._evaluation = Evaluation(self._network, self._model, self._batches)
@@ -178,6 +178,21 @@ class Trainer:
         self._leases: Leases | None = None
         self._streams: list[ShardStream] = []
         self._open()
+
+    def _open_model(self, grow: bool) -> tuple[Model, ModelTexts]:
+        """The model of the cluster, made or grown, and what its trainers share."""
+        connection, name = self._cluster.connection, self.spec.name
+        texts = count_texts(
+            self.data, self._split.training_points(np.arange(self._split.num_training))
+        )
+        rows = self.data.num_features, self.data.num_labels
+        if grow:
+            run_blocking(check_texts(connection, name, texts, *rows))
+        self.spec = run_blocking(adopt_growth(connection, self.spec, grow=grow))
+        network = Network(self.spec)
+        model = self._cluster.create_model(self.spec)
+        shared = share_texts(connection, name, texts, network.num_features, network.num_labels)
+        return model, run_blocking(shared)
 
     def _job_spec(self, name: str) -> coordinator_pb2.JobSpec:
         training = self.spec.training
