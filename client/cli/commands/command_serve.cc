@@ -105,14 +105,14 @@ absl::StatusOr<int> RunServe(const GlobalOptions& global, ServeOptions& options)
   RETURN_IF_ERROR(ResolveServeOptions(global, options));
   ASSIGN_OR_RETURN(const std::unique_ptr<PredictServer> server,
                    PredictServer::Start(global, options.server));
-  absl::Status given_up;  // of the thread that waits, which is over when the server has stopped
+  absl::Status failure;  // of the thread that waits, which is over when the server has stopped
   RETURN_IF_ERROR(server->StartModel([&](const absl::Status& opened) {
     if (opened.ok()) return AnnounceServer(global, *server);
-    given_up = opened;
+    failure = opened;
     signals.Trigger();
   }));
   const int code = ServeUntilSignal(server->runtime(), signals);
-  RETURN_IF_ERROR(given_up);
+  RETURN_IF_ERROR(failure);
   return code;
 }
 
