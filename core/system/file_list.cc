@@ -115,15 +115,22 @@ absl::StatusOr<ListedFile> SumFile(const std::string& directory, const std::stri
 }
 
 absl::Status CheckListedFile(const std::string& directory, const ListedFile& file) {
-  const std::string full = InDirectory(directory, file.path);
   const absl::StatusOr<ListedFile> found = SumFile(directory, file.path);
-  if (absl::IsNotFound(found.status())) return Damaged(full, "is missing");
-  RETURN_IF_ERROR(found.status());
-  if (found->bytes != file.bytes) {
-    return Damaged(full,
-                   absl::StrCat("has ", found->bytes, " bytes, was written with ", file.bytes));
+  if (absl::IsNotFound(found.status())) {
+    return Damaged(InDirectory(directory, file.path), "is missing");
   }
-  if (*found != file) return Damaged(full, "does not have its checksum");
+  RETURN_IF_ERROR(found.status());
+  return CompareListedFile(directory, file, *found);
+}
+
+absl::Status CompareListedFile(const std::string& directory, const ListedFile& file,
+                               const ListedFile& found) {
+  const std::string full = InDirectory(directory, file.path);
+  if (found.bytes != file.bytes) {
+    return Damaged(full,
+                   absl::StrCat("has ", found.bytes, " bytes, was written with ", file.bytes));
+  }
+  if (found != file) return Damaged(full, "does not have its checksum");
   return absl::OkStatus();
 }
 

@@ -47,5 +47,8 @@ absl::Status CheckListedPath(absl::string_view path);
 absl::StatusOr<ListedFile> SumFile(const std::string& directory, const std::string& path);
 // Reads a file and compares it. Errors: DataLoss naming what differs; Unavailable.
 absl::Status CheckListedFile(const std::string& directory, const ListedFile& file);
+// Compares what was found of a file with what is listed. Errors: DataLoss naming what differs.
+absl::Status CompareListedFile(const std::string& directory, const ListedFile& file,
+                               const ListedFile& found);
 
 }  // namespace dslide

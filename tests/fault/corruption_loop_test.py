@@ -53,7 +53,8 @@ def test_rows_are_never_silently_wrong(name: str, way_of: Any) -> None:
         record, (outcome, remark) = way.round(damage)
         assert outcome not in BAD, (record, remark)
         outcomes.add(outcome)
-    assert outcomes == {"refused", "equal"}
+    # A load compares every file of an image; beside images, a start has others.
+    assert outcomes == ({"refused", "equal"} if name == "start" else {"refused"})
 
 
 @pytest.mark.parametrize("name", ["start", "load"])

@@ -80,9 +80,9 @@ TEST_P(KeptImageTest, ComesBackAsItWas) {
   EXPECT_TRUE(shard::InspectImage(image).ok()) << shard::InspectImage(image).status();
   EXPECT_TRUE(shard::VerifyFileList(image).ok()) << shard::VerifyFileList(image).status();
   const std::unique_ptr<ShardCore> core = FreshCore();
-  const auto lsn = shard::LoadImage(image, *core);
-  ASSERT_TRUE(lsn.ok()) << lsn.status();
-  EXPECT_EQ(*lsn, kept.lsn);
+  const auto read = shard::LoadImage(image, *core);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->lsn, kept.lsn);
   ExpectHolds(*core, kept.name);
 }
 
@@ -107,9 +107,9 @@ TEST_F(ImageFormatTest, TodaysProgramsWriteTheSame) {
   for (const char* name : {kAllRows, kWeighted, kAveraged}) {
     const std::string kept = InFormats(name);
     const std::unique_ptr<ShardCore> core = FreshCore();
-    const auto lsn = shard::LoadImage(kept, *core);
-    ASSERT_TRUE(lsn.ok()) << lsn.status();
-    ASSERT_TRUE(shard::WriteImage(Path(name), *lsn, *core).ok());
+    const auto read = shard::LoadImage(kept, *core);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_TRUE(shard::WriteImage(Path(name), read->lsn, *core).ok());
     for (const char* file : {"state", "hashes-000"}) {
       EXPECT_EQ(Read(absl::StrCat(Path(name), "/", file)), Read(absl::StrCat(kept, "/", file)))
           << name << "/" << file;

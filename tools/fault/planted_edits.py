@@ -73,8 +73,7 @@ PLANTS = (
         "A restored shard makes its hash tables from the rows as they are, not from what they were "
         "when they were hashed: it selects other rows than the shard that wrote the image.",
         (Edit("services/shard/image/shard_image.cc",
-              "*model, model_head.has_hashes ? &hashes : nullptr, core.loading()",
-              "*model, nullptr, core.loading()"),),
+              "*model, model_head.has_hashes ? &hashes : nullptr,", "*model, nullptr,"),),
         "service_tests", "HashImageTest.ARestoredShardSelectsTheRowsThatItSelectedBefore"),
     Plant(
         "dirty-rows-not-restored",

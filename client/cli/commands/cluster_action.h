@@ -22,9 +22,7 @@ CliCommand AddClusterAction(CliCommand group, Context& context,
                             ClusterAction<Options> action) {
   const CliCommand command = group.AddSubcommand(name, help, absl::StrCat("Examples:\n", examples));
   AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
-  command.OnChosen([&context, options, action] {
-    context.run = [&context, options, action] { return action(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, action);
   return command;
 }
 

@@ -171,7 +171,6 @@ void AddAppendCommand(CliCommand app, Context& context) {
   auto options = std::make_shared<AppendOptions>();  // shared with the callback
   options->model.job = "append";
   options->model.use = ModelUse::kChange;
-  AddModelOptions(command, options->model);
   AddModelDataOptions(command, options->model);
   AddOption(command, "--data", options->data, "Points with labels, in the order in which they came")
       .Required();
@@ -183,9 +182,7 @@ void AddAppendCommand(CliCommand app, Context& context) {
             "Number of the first point; without it the next one of the memory");
   command.AddSwitch("--solve", options->solve,
                     "Solve the rows of the label trees again, from the points that are there then");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunAppend(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunAppend);
 }
 
 }  // namespace dslide::cli

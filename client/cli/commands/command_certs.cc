@@ -203,9 +203,7 @@ void AddCertsCommand(CliCommand app, Context& context) {
   dev.AddSwitch("--overwrite", wanted->overwrite, "Replace files that are there");
   AddIssueCommand(certs, context);
   AddRevokeCommand(certs, context);
-  dev.OnChosen([&context, wanted] {
-    context.run = [&context, wanted] { return RunDev(context.global, *wanted); };
-  });
+  RunWhenChosen(dev, context, wanted, RunDev);
 }
 
 }  // namespace dslide::cli

@@ -66,9 +66,7 @@ void AddGen(CliCommand data, Context& context) {
   AddOption(command, "--seed", synthetic.seed, "Seed of the task and of the points");
   AddOption(command, "--first-point", synthetic.first_point, "First point of the endless sequence");
   AddThreads(command, options->threads, "0: all of the machine");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunGen(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunGen);
 }
 
 // --- info
@@ -136,9 +134,7 @@ void AddInfo(CliCommand data, Context& context) {
   command.Add("FILE", options->file, "Sparse text, or plain text with --text").Required();
   AddDataOptions(command, options->data);
   AddThreads(command, options->threads, "0: all of the machine");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunInfo(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunInfo);
 }
 
 }  // namespace

@@ -86,9 +86,7 @@ void AddDebianPackages(CliCommand data, Context& context) {
   AddOption(command, "--max-label-fraction", builder.max_label_fraction,
             "Labels on more than this part of the packages are left out");
   AddOption(command, "--test-one-in", builder.test_one_in, "One package in so many is for testing");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunDebianPackages(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunDebianPackages);
 }
 
 // --- debian-files
@@ -138,9 +136,7 @@ void AddDebianFiles(CliCommand data, Context& context) {
   AddOption(command, "--max-names", builder.max_names, "Names of one package at most");
   AddOption(command, "--test-one-in", builder.test_one_in,
             "The packages of one source package in so many are for testing");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunDebianFiles(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunDebianFiles);
 }
 
 // --- debian-next
@@ -190,9 +186,7 @@ void AddDebianNext(CliCommand data, Context& context) {
             "OUTPUT/lists");
   AddOption(command, "--max-label-fraction", builder.max_label_fraction,
             "Labels on more than this part of the earlier packages are left out");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunDebianNext(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunDebianNext);
 }
 
 }  // namespace

@@ -198,9 +198,7 @@ void AddImportCommand(CliCommand data, Context& context) {
             "Coordinator HOST:PORT of the cluster that has this model, instead of --model-dir");
   AddOption(command, "--name", options->name, "Name of the model in the cluster");
   AddOption(command, "--threads", options->threads, "0: all of the machine");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunImport(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunImport);
 }
 
 }  // namespace dslide::cli

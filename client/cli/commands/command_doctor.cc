@@ -248,9 +248,7 @@ void AddDoctorCommand(CliCommand app, Context& context) {
   AddOption(command, "--admin", options->admin,
             "Admin pages HOST:PORT to read as well, separated by commas")
       .Delimiter(',');
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunDoctor(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunDoctor);
 }
 
 }  // namespace dslide::cli

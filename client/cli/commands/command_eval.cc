@@ -110,7 +110,6 @@ void AddEvalCommand(CliCommand app, Context& context) {
       "  dslide eval --model-dir my-model --data test.txt --cutoffs 1,3,5,10,20\n"
       "  dslide eval --model-dir my-model --data users.txt --exclude-inputs");
   auto options = std::make_shared<EvalOptions>();  // shared with the callback
-  AddModelOptions(command, options->model);
   AddModelDataOptions(command, options->model);
   AddOption(command, "--data", options->data, "Points with labels").Required();
   AddOption(
@@ -118,9 +117,7 @@ void AddEvalCommand(CliCommand app, Context& context) {
       "The training file, for PSP@k and PSnDCG@k of a model that was not kept with its counts");
   AddAccuracyOptions(command, options->accuracy);
   AddFilterOptions(command, options->filter);
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunEval(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunEval);
 }
 
 }  // namespace dslide::cli

@@ -61,9 +61,7 @@ void AddHealthCommand(CliCommand app, Context& context) {
   AddOption(command, "--admin", options->admin,
             "HOST:PORT of the admin page; a host that means every interface is asked on loopback");
   command.AddSwitch("--live", options->live, "Ask /livez instead of /readyz");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunHealth(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunHealth);
 }
 
 }  // namespace dslide::cli

@@ -41,9 +41,7 @@ void AddExport(CliCommand group, Context& context) {
                     "Also what training goes on from: every bit of every row comes back");
   command.AddSwitch("--overwrite", options->overwrite, "Replace an export that is there");
   command.AddSwitch("--dry-run", options->dry_run, "Only say how large it would be");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return ExportModel(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, ExportModel);
 }
 
 void AddImport(CliCommand group, Context& context) {
@@ -62,9 +60,7 @@ void AddImport(CliCommand group, Context& context) {
   AddOption(command, "--threads", options->threads, "Threads; 0: all of the machine");
   command.AddSwitch("--overwrite", options->overwrite, "Replace the model in the directory");
   command.AddSwitch("--dry-run", options->dry_run, "Only check what would be imported");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return ImportModel(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, ImportModel);
 }
 
 }  // namespace

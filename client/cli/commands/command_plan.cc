@@ -218,9 +218,7 @@ void AddPlanCommand(CliCommand app, Context& context) {
             "Features of a sample, on average");
   AddOption(command, "--labels-per-sample", options->input.labels_per_sample,
             "Labels of a sample, on average");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunPlan(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunPlan);
 }
 
 }  // namespace dslide::cli

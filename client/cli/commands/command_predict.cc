@@ -182,7 +182,6 @@ void AddPredictCommand(CliCommand app, Context& context) {
       "  dslide predict --model-dir my-model < lines.txt\n"
       "      Without --text and --data, each line of stdin is a text.");
   auto options = std::make_shared<PredictOptions>();  // shared with the callback
-  AddModelOptions(command, options->model);
   AddModelDataOptions(command, options->model);
   command.Add("--text", options->text, "A text; it is cut into words as the training data was");
   command.Add("--data", options->data, "Points; their labels are not used");
@@ -195,9 +194,7 @@ void AddPredictCommand(CliCommand app, Context& context) {
       "0.95; the first 128 points are scored exactly, to learn how many. 0: as many as in "
       "training");
   AddFilterOptions(command, options->filter);
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunPredict(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunPredict);
 }
 
 }  // namespace dslide::cli

@@ -177,9 +177,7 @@ void AddServeCommand(CliCommand app, Context& context) {
             "Pause between \"not ready\" and refusing calls");
   AddOption(command, "--drain-timeout", options->drain_timeout,
             "How long running calls may take at the end");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunServe(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunServe);
 }
 
 }  // namespace dslide::cli

@@ -119,9 +119,7 @@ void AddStatusCommand(CliCommand app, Context& context) {
   AddOption(command, "--cluster", options->cluster, "Coordinator HOST:PORT");
   command.AddSwitch("--watch", options->watch, "Show it again and again, until Ctrl-C");
   AddOption(command, "--interval", options->interval, "Time between two looks of --watch");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunStatus(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunStatus);
 }
 
 }  // namespace dslide::cli

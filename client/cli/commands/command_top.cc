@@ -102,9 +102,7 @@ void AddTopCommand(CliCommand app, Context& context) {
   AddOption(command, "--interval", options->interval, "Time between frames");
   command.AddSwitch("--once", options->once,
                     "Print one frame, after one interval; also where stdout is no terminal");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunTop(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunTop);
 }
 
 }  // namespace dslide::cli

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/console/global_options.h"
+#include "core/flags/command_line.h"
 
 namespace dslide::cli {
 
@@ -17,5 +19,14 @@ struct Context {
   // Set by the chosen subcommand's callback; returns the exit code or an error.
   std::function<absl::StatusOr<int>()> run = {};
 };
+
+// A command that was chosen runs `run(global options, *options)`.
+template <typename Options, typename Run>
+void RunWhenChosen(CliCommand command, Context& context, const std::shared_ptr<Options>& options,
+                   Run run) {
+  command.OnChosen([&context, options, run] {
+    context.run = [&context, options, run] { return run(context.global, *options); };
+  });
+}
 
 }  // namespace dslide::cli

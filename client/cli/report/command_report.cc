@@ -200,7 +200,6 @@ void AddReportCommand(CliCommand app, Context& context) {
       "  dslide report --cluster 127.0.0.1:7000 --job run-1\n"
       "      Of a job, also while it trains.");
   auto options = std::make_shared<ReportOptions>();  // shared with the callback
-  AddModelOptions(command, options->model);
   AddModelDataOptions(command, options->model);
   AddOption(command, "--job", options->job, "The training job, where the model has several");
   AddOption(command, "--data", options->data, "Test points with labels, to measure now");
@@ -208,9 +207,7 @@ void AddReportCommand(CliCommand app, Context& context) {
             "The training file, where the model was not kept with the counts of its labels");
   AddAccuracyOptions(command, options->accuracy);
   AddOption(command, "--html", options->html, "File to write").ShowDefault();
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunReportCommand(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunReportCommand);
 }
 
 }  // namespace dslide::cli

@@ -76,6 +76,7 @@ absl::Status CheckRecall(double recall) {
 }
 
 void AddModelDataOptions(CliCommand app, ModelOptions& options) {
+  AddModelOptions(app, options);
   AddSourceOptions(app, "--text-column", "--label-column", options.import);
 }
 

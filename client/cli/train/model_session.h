@@ -40,10 +40,10 @@ struct ModelOptions {
 };
 
 void AddModelOptions(CliCommand app, ModelOptions& options);
+// Those, and how OpenDataset() reads files of other programs.
+void AddModelDataOptions(CliCommand app, ModelOptions& options);
 // Errors: InvalidArgument when the wanted recall is none.
 absl::Status CheckRecall(double recall);
-// How OpenDataset() reads files of other programs.
-void AddModelDataOptions(CliCommand app, ModelOptions& options);
 
 // Not thread-safe.
 class ModelSession {

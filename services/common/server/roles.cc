@@ -81,6 +81,7 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.ShardService/AbortCheckpoint", kCoordinators},
     {"/dslide.v1.ShardService/GetCheckpointProgress", kCoordinators},
     {"/dslide.v1.ShardService/VerifyCheckpoint", kCoordinators},
+    {"/dslide.v1.ShardService/PrepareRollback", kCoordinators},
     {"/dslide.v1.ShardService/RetainCheckpoints", kCoordinators},
     {"/dslide.v1.ShardService/Rollback", kCoordinators},
     // Copies go to where the operator wants them, past the coordinator.

@@ -382,15 +382,15 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Verify(const ClusterMap& map, uint6
 }
 
 absl::Status ClusterCheckpoints::VerifyParts(const ClusterMap& map, const Manifest& manifest,
-                                             WorkProgress& progress) const {
+                                             WorkProgress& progress, PartCheck check) const {
   RETURN_IF_ERROR(CheckShards(map, manifest));
   progress.Begin("verifying", map.shards.size());
   absl::Status verified =
       OnAll(map, What("verifying", manifest.checkpoint_id), [&](size_t i) -> absl::Status {
         RETURN_IF_ERROR(progress.Check());
-        RETURN_IF_ERROR(shards_->VerifyCheckpoint(map.shards[i].address, manifest.checkpoint_id,
-                                                  manifest.parts[i].files_checksum,
-                                                  options_.write_timeout, progress));
+        RETURN_IF_ERROR((shards_->*check)(map.shards[i].address, manifest.checkpoint_id,
+                                          manifest.parts[i].files_checksum, options_.write_timeout,
+                                          progress));
         progress.ShardDone();
         return absl::OkStatus();
       });
@@ -444,8 +444,14 @@ absl::StatusOr<Manifest> ClusterCheckpoints::Adopt(const ClusterMap& map, const 
 
 absl::StatusOr<Manifest> ClusterCheckpoints::Rollback(const ClusterMap& map, uint64_t checkpoint_id,
                                                       WorkProgress& progress) {
+  ASSIGN_OR_RETURN(Manifest manifest, Read(checkpoint_id));
   // Says at its end whether the restore is to end; later it is too late.
-  ASSIGN_OR_RETURN(Manifest manifest, Verify(map, checkpoint_id, progress));
+  if (absl::Status checked = VerifyParts(map, manifest, progress, &ShardAdmin::PrepareRollback);
+      !checked.ok()) {
+    // A shard that does not hear it drops what it has read at the next checkpoint.
+    Abort(map, manifest.checkpoint_id, /*attempts=*/1).IgnoreError();
+    return checked;
+  }
   DSLIDE_FAILPOINT("coordinator.rollback.verified");
   RETURN_IF_ERROR(store_->restore_mark().Begin(manifest.checkpoint_id));
   // First: whoever sees a shard of the new state sees the new number too, or waits for it.

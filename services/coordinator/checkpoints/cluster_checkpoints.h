@@ -76,8 +76,9 @@ class ClusterCheckpoints {
 
   // The same without a look at the manifests, so that it may run while another checkpoint is taken.
   // Thread safety: safe from any thread.
-  absl::Status VerifyParts(const ClusterMap& map, const Manifest& manifest,
-                           WorkProgress& progress) const;
+  using PartCheck = decltype(&ShardAdmin::VerifyCheckpoint);  // or PrepareRollback
+  absl::Status VerifyParts(const ClusterMap& map, const Manifest& manifest, WorkProgress& progress,
+                           PartCheck check = &ShardAdmin::VerifyCheckpoint) const;
   // Remembers what a verification has found, or that it has found nothing ("").
   absl::Status MarkDamage(uint64_t checkpoint_id, const std::string& damage);
   std::string Damage(uint64_t checkpoint_id) const { return store_->Damage(checkpoint_id); }
@@ -99,7 +100,8 @@ class ClusterCheckpoints {
   absl::StatusOr<Manifest> Adopt(const ClusterMap& map, const std::string& text,
                                  WorkProgress& progress);
 
-  // Takes all shards back to it, once all of it is verified. A damaged newest one is never passed
+  // Takes all shards back to it, once all of it is verified, which reads it into their memory where
+  // there is room. A damaged newest one is never passed
   // over in silence: an older one has to be named. Sets the store's mark that this was begun, and
   // leaves it to the caller to clear it; from the mark on it does not end early. Errors: those of
   // Verify: nothing has changed; later ones, with the mark: repeat it.

@@ -95,6 +95,10 @@ class ShardAdmin {
   virtual absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                         uint32_t files_checksum, absl::Duration timeout,
                                         WorkProgress& progress) = 0;
+  // The same, and the shard gets ready for a Rollback. AbortCheckpoint undoes that.
+  virtual absl::Status PrepareRollback(const std::string& address, uint64_t checkpoint_id,
+                                       uint32_t files_checksum, absl::Duration timeout,
+                                       WorkProgress& progress) = 0;
   virtual absl::Status RetainCheckpoints(const std::string& address,
                                          const std::vector<uint64_t>& checkpoint_ids,
                                          absl::Duration timeout) = 0;

@@ -89,6 +89,9 @@ class ShardAdminClient final : public ShardAdmin {
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                 uint32_t files_checksum, absl::Duration timeout,
                                 WorkProgress& progress) override;
+  absl::Status PrepareRollback(const std::string& address, uint64_t checkpoint_id,
+                               uint32_t files_checksum, absl::Duration timeout,
+                               WorkProgress& progress) override;
   absl::Status RetainCheckpoints(const std::string& address,
                                  const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration timeout) override;
@@ -106,6 +109,12 @@ class ShardAdminClient final : public ShardAdmin {
   // Runs `invoke(stub, context)` with a deadline, cancellable by Stop().
   template <typename Invoke>
   absl::Status Call(const std::string& address, absl::Duration timeout, const Invoke& invoke);
+  // VerifyCheckpoint and PrepareRollback.
+  template <typename Request, typename Response>
+  absl::Status CheckPart(grpc::Status (Stub::*call)(grpc::ClientContext*, const Request&,
+                                                    Response*),
+                         const std::string& address, uint64_t checkpoint_id,
+                         uint32_t files_checksum, absl::Duration timeout, WorkProgress& progress);
 
   const ServiceChannelFactory channels_;
   absl::Mutex mu_;
@@ -283,17 +292,34 @@ absl::StatusOr<PartProgress> ShardAdminClient::CheckpointProgress(const std::str
                       .error = response.error()};
 }
 
+template <typename Request, typename Response>
+absl::Status ShardAdminClient::CheckPart(grpc::Status (Stub::*call)(grpc::ClientContext*,
+                                                                    const Request&, Response*),
+                                         const std::string& address, uint64_t checkpoint_id,
+                                         uint32_t files_checksum, absl::Duration timeout,
+                                         WorkProgress& progress) {
+  Request request;
+  request.set_checkpoint_id(checkpoint_id);
+  request.set_files_checksum(files_checksum);
+  Response response;
+  return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
+    const WorkProgress::Interrupt interrupt(progress, [context] { context->TryCancel(); });
+    return (stub.*call)(context, request, &response);
+  });
+}
+
 absl::Status ShardAdminClient::VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                                 uint32_t files_checksum, absl::Duration timeout,
                                                 WorkProgress& progress) {
-  v1::VerifyCheckpointRequest request;
-  request.set_checkpoint_id(checkpoint_id);
-  request.set_files_checksum(files_checksum);
-  v1::VerifyCheckpointResponse response;
-  return Call(address, timeout, [&](Stub& stub, grpc::ClientContext* context) {
-    const WorkProgress::Interrupt interrupt(progress, [context] { context->TryCancel(); });
-    return stub.VerifyCheckpoint(context, request, &response);
-  });
+  return CheckPart(&Stub::VerifyCheckpoint, address, checkpoint_id, files_checksum, timeout,
+                   progress);
+}
+
+absl::Status ShardAdminClient::PrepareRollback(const std::string& address, uint64_t checkpoint_id,
+                                               uint32_t files_checksum, absl::Duration timeout,
+                                               WorkProgress& progress) {
+  return CheckPart(&Stub::PrepareRollback, address, checkpoint_id, files_checksum, timeout,
+                   progress);
 }
 
 absl::Status ShardAdminClient::RetainCheckpoints(const std::string& address,

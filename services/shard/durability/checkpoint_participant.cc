@@ -30,16 +30,22 @@ int64_t CountRows(const ShardCore& core) {
   return rows;
 }
 
+absl::Status CheckChecksum(uint64_t checkpoint_id, const FileListSummary& files,
+                           uint32_t checksum) {
+  if (checksum == 0 || checksum == files.checksum) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat(
+      "this shard's part of cluster checkpoint %d has a list of files with checksum %08x, the "
+      "manifest says %08x: it is of another checkpoint",
+      checkpoint_id, files.checksum, checksum));
+}
+
 }  // namespace
 
 absl::StatusOr<FileListSummary> VerifyPart(CheckpointImages& images, uint64_t checkpoint_id,
                                            uint32_t checksum) {
   ASSIGN_OR_RETURN(const FileListSummary files, images.Verify(checkpoint_id));
-  if (checksum == 0 || checksum == files.checksum) return files;
-  return absl::DataLossError(absl::StrFormat(
-      "this shard's part of cluster checkpoint %d has a list of files with checksum %08x, the "
-      "manifest says %08x: it is of another checkpoint",
-      checkpoint_id, files.checksum, checksum));
+  RETURN_IF_ERROR(CheckChecksum(checkpoint_id, files, checksum));
+  return files;
 }
 
 absl::Status CheckpointParticipant::CheckFrozen(uint64_t checkpoint_id) const {
@@ -82,6 +88,7 @@ absl::StatusOr<std::vector<ClientStep>> CheckpointParticipant::Freeze(ShardCore&
   }
   RETURN_IF_ERROR(CheckGeneration(core, generation));
   RETURN_IF_ERROR(CheckIdle(core));
+  DropPrepared();
   sequencer_->Freeze(checkpoint_id, limit);
   DSLIDE_FAILPOINT("shard.cut.frozen");
   return StepGate::Changed(core.contexts());
@@ -144,22 +151,83 @@ void CheckpointParticipant::Abort(ShardCore& core, uint64_t checkpoint_id) {
   StepGate& gate = sequencer_->gate();
   if (gate.frozen() && gate.checkpoint_id() == checkpoint_id) gate.Open();
   images_->Abandon(checkpoint_id);
+  DropPrepared();
+}
+
+void CheckpointParticipant::DropPrepared() {
+  std::optional<Prepared> dropped;  // outside of the lock
+  const absl::MutexLock lock(&mu_);
+  dropped.swap(prepared_);
+  ++drops_;
+}
+
+std::optional<CheckpointParticipant::Prepared> CheckpointParticipant::TakePrepared(
+    uint64_t checkpoint_id, uint32_t files_checksum) {
+  std::optional<Prepared> taken;
+  const absl::MutexLock lock(&mu_);
+  taken.swap(prepared_);
+  if (taken.has_value() && (taken->checkpoint_id != checkpoint_id ||
+                            !CheckChecksum(checkpoint_id, taken->files, files_checksum).ok())) {
+    taken.reset();
+  }
+  return taken;
+}
+
+absl::StatusOr<FileListSummary> CheckpointParticipant::PrepareRollback(uint64_t checkpoint_id,
+                                                                       uint32_t files_checksum) {
+  const absl::MutexLock one(&preparing_);
+  std::optional<Prepared> prepared = TakePrepared(checkpoint_id, files_checksum);
+  int64_t drops = 0;
+  {
+    const absl::MutexLock lock(&mu_);
+    drops = drops_;
+  }
+  if (!prepared.has_value()) {
+    int64_t room = 0;
+    RETURN_IF_ERROR(sequencer_->RunTask([&room](const ShardCore& core) {
+      room = core.limits().memory_bytes - core.memory_bytes();
+      return absl::OkStatus();
+    }));
+    ShardCore core = hooks_.make_core();
+    CoreLimits limits = core.limits();
+    limits.memory_bytes = room;
+    core.SetLimits(limits);
+    const absl::StatusOr<FileListSummary> files = images_->Load(checkpoint_id, core);
+    if (!files.ok()) {
+      // A verification names what is wrong. What is only too large will be loaded in the place of
+      // the present state.
+      absl::StatusOr<FileListSummary> verified =
+          VerifyPart(*images_, checkpoint_id, files_checksum);
+      if (verified.ok() && !absl::IsResourceExhausted(files.status())) return files;
+      return verified;
+    }
+    RETURN_IF_ERROR(CheckChecksum(checkpoint_id, *files, files_checksum));
+    prepared = {.checkpoint_id = checkpoint_id, .files = *files, .core = std::move(core)};
+  }
+  FileListSummary files = prepared->files;
+  const absl::MutexLock lock(&mu_);
+  if (drops == drops_) prepared_ = std::move(prepared);
+  return files;
 }
 
 absl::StatusOr<CutSize> CheckpointParticipant::Rollback(ShardCore& core, uint64_t checkpoint_id,
                                                         uint32_t files_checksum) {
-  if (!images_->VerifiedLately(checkpoint_id, files_checksum)) {
+  std::optional<Prepared> prepared = TakePrepared(checkpoint_id, files_checksum);
+  if (!prepared.has_value() && !images_->VerifiedLately(checkpoint_id, files_checksum)) {
     RETURN_IF_ERROR(VerifyPart(*images_, checkpoint_id, files_checksum).status());
   }
   sequencer_->gate().Open();
   DSLIDE_FAILPOINT("shard.rollback.verified");
-  // Both states at once may be more than the machine's memory.
-  core.DropAllModels();
-  ShardCore restored = hooks_.make_core();
-  absl::Status loaded = images_->Load(checkpoint_id, restored);
+  absl::Status loaded;
+  if (!prepared.has_value()) {
+    // Both states at once may be more than the machine's memory.
+    core.DropAllModels();
+    prepared = {.checkpoint_id = checkpoint_id, .core = hooks_.make_core()};
+    loaded = images_->Load(checkpoint_id, prepared->core).status();
+  }
   DSLIDE_FAILPOINT("shard.rollback.loaded");
   if (loaded.ok()) {
-    core.ReplaceState(std::move(restored));
+    core.ReplaceState(std::move(prepared->core));
     DSLIDE_FAILPOINT("shard.rollback.replaced");
     if (hooks_.rows_replaced) loaded = hooks_.rows_replaced(core);
   }

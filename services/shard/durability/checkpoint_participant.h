@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "services/shard/image/checkpoint_images.h"
 #include "services/shard/sequencer/sequencer.h"
@@ -28,7 +31,7 @@ struct ParticipantHooks {
   std::function<void()> on_rolled_back;
   // Called when a rollback failed half-way. The state is lost, and the process must end.
   std::function<void(const absl::Status&)> on_broken;
-  // Makes an empty core with this shard's limits.
+  // Makes an empty core with this shard's limits. From any thread.
   std::function<ShardCore()> make_core;
 };
 
@@ -65,14 +68,30 @@ class CheckpointParticipant {
   // files. Errors: FailedPrecondition NOT_FROZEN, also while an admitted step is not complete;
   // those of the log. After an error the gate stays closed.
   absl::StatusOr<CutSize> Cut(ShardCore& core, uint64_t checkpoint_id, const PartBase& base = {});
-  // Opens the gate without a cut, and drops the part that is being written. OK if there is neither.
+  // Opens the gate without a cut, and drops the part that is being written, and what a rollback was
+  // prepared with. OK if there is nothing.
   void Abort(ShardCore& core, uint64_t checkpoint_id);
-  // Replaces the state by the checkpoint's. Errors: NotFound, DataLoss: nothing has changed. Others
-  // are passed to on_broken, too.
+  // Checks every file of the checkpoint's part. If both fit into the memory budget, it is loaded
+  // beside the present state while it is checked, and kept for Rollback(), which then reads
+  // nothing. Not within a task: waits for one, and reads for long. One call after the other.
+  // Errors: those of VerifyPart() and LoadImage(); nothing has changed.
+  absl::StatusOr<FileListSummary> PrepareRollback(uint64_t checkpoint_id, uint32_t files_checksum);
+  // Replaces the state by the checkpoint's: by what was prepared, or what is read now, after a
+  // verification that is not of lately. Errors: NotFound, DataLoss: nothing has changed. Others are
+  // passed to on_broken, too.
   absl::StatusOr<CutSize> Rollback(ShardCore& core, uint64_t checkpoint_id,
                                    uint32_t files_checksum);
 
  private:
+  // A checkpoint in memory.
+  struct Prepared {
+    uint64_t checkpoint_id = 0;
+    FileListSummary files = {};
+    ShardCore core;
+  };
+  // Drops what is prepared, and what is being prepared once it is.
+  void DropPrepared();
+  std::optional<Prepared> TakePrepared(uint64_t checkpoint_id, uint32_t files_checksum);
   // Clients that have left since the freeze are not waited for.
   void DropClosed(const ShardCore& core);
   absl::Status CheckFrozen(uint64_t checkpoint_id) const;
@@ -82,6 +101,11 @@ class CheckpointParticipant {
   Sequencer* const sequencer_;
   CheckpointImages* const images_;
   const ParticipantHooks hooks_;
+
+  absl::Mutex preparing_;  // held for all of a preparation
+  absl::Mutex mu_;
+  std::optional<Prepared> prepared_ ABSL_GUARDED_BY(mu_);
+  int64_t drops_ ABSL_GUARDED_BY(mu_) = 0;  // calls of DropPrepared()
 };
 
 // The prepared part of a checkpoint, read in full. checksum: of its list of files; 0: any.

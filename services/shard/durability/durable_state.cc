@@ -38,9 +38,9 @@ absl::StatusOr<std::unique_ptr<ShardCore>> LoadNewest(const LabelledImages& stor
   for (const LogImage& image : images) {
     const std::string path = store.PathOf(LogLabel(image));
     std::unique_ptr<ShardCore> core = make_core();
-    absl::StatusOr<uint64_t> loaded = store.Load(LogLabel(image), *core);
-    if (loaded.ok() && *loaded != image.lsn) {
-      loaded = absl::DataLossError(absl::StrCat(path, " is the image of record ", *loaded));
+    absl::StatusOr<LoadedImage> loaded = store.Load(LogLabel(image), *core);
+    if (loaded.ok() && loaded->lsn != image.lsn) {
+      loaded = absl::DataLossError(absl::StrCat(path, " is the image of record ", loaded->lsn));
     }
     if (loaded.ok()) {
       recovery.image_lsn = image.lsn;

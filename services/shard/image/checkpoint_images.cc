@@ -160,7 +160,11 @@ CheckpointProgress CheckpointImages::Progress(uint64_t checkpoint_id) const {
 }
 
 absl::StatusOr<FileListSummary> CheckpointImages::Verify(uint64_t checkpoint_id) {
-  absl::StatusOr<FileListSummary> files = store_->Verify(CheckpointLabel(checkpoint_id));
+  return Verified(checkpoint_id, store_->Verify(CheckpointLabel(checkpoint_id)));
+}
+
+absl::StatusOr<FileListSummary> CheckpointImages::Verified(uint64_t checkpoint_id,
+                                                           absl::StatusOr<FileListSummary> files) {
   const absl::MutexLock lock(&mu_);
   verified_.erase(checkpoint_id);
   if (files.ok()) verified_[checkpoint_id] = {.checksum = files->checksum, .at = clock_->Now()};
@@ -174,8 +178,10 @@ bool CheckpointImages::VerifiedLately(uint64_t checkpoint_id, uint32_t checksum)
          clock_->Now() - found->second.at < kVerifiedFor;
 }
 
-absl::Status CheckpointImages::Load(uint64_t checkpoint_id, ShardCore& core) const {
-  return store_->Load(CheckpointLabel(checkpoint_id), core).status();
+absl::StatusOr<FileListSummary> CheckpointImages::Load(uint64_t checkpoint_id, ShardCore& core) {
+  const absl::StatusOr<LoadedImage> loaded = store_->Load(CheckpointLabel(checkpoint_id), core);
+  if (!loaded.ok()) return loaded.status();
+  return Verified(checkpoint_id, loaded->files);
 }
 
 std::vector<uint64_t> CheckpointImages::List() const {

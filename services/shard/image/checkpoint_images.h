@@ -67,12 +67,11 @@ class CheckpointImages {
   // file that is missing, surplus or differs.
   absl::StatusOr<FileListSummary> Verify(uint64_t checkpoint_id);
 
-  // Whether Verify() has found it whole a short time ago, with a list of that checksum.
+  // Whether Verify() or Load() has found it whole a short time ago, with a list of that checksum.
   bool VerifiedLately(uint64_t checkpoint_id, uint32_t checksum) const;
 
-  // Loads a verified one into a core without models; checks while it reads. Errors: those of
-  // LoadImage.
-  absl::Status Load(uint64_t checkpoint_id, ShardCore& core) const;
+  // Loads one into a core without models; checks while it reads. Errors: those of LoadImage.
+  absl::StatusOr<FileListSummary> Load(uint64_t checkpoint_id, ShardCore& core);
 
   // Removes the prepared images of all other checkpoint_ids; how many there were.
   // Errors: Unavailable; some may be gone.
@@ -88,6 +87,9 @@ class CheckpointImages {
   absl::StatusOr<FileListSummary> Adopt(uint64_t checkpoint_id, uint32_t checksum);
 
  private:
+  // Remembers what was found of all files.
+  absl::StatusOr<FileListSummary> Verified(uint64_t checkpoint_id,
+                                           absl::StatusOr<FileListSummary> files);
   // Errors: why all rows have to be written.
   absl::Status CheckBase(const ShardSnapshot& snapshot) const;
   void End(uint64_t checkpoint_id, const absl::StatusOr<ImageSize>& written);
@@ -97,11 +99,11 @@ class CheckpointImages {
 
   mutable absl::Mutex mu_;
   std::map<uint64_t, CheckpointProgress> progress_ ABSL_GUARDED_BY(mu_);  // of this process
-  struct Verified {
+  struct Verification {
     uint32_t checksum = 0;
     absl::Duration at;
   };
-  std::map<uint64_t, Verified> verified_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Verification> verified_ ABSL_GUARDED_BY(mu_);
   absl::Duration started_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   ShardSnapshot* snapshot_ ABSL_GUARDED_BY(mu_) = nullptr;  // being written

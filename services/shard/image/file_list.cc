@@ -44,6 +44,12 @@ FileListSummary Summarise(const FileList& list) {
           .checksum = list.checksum};
 }
 
+const ListedFile* Find(absl::Span<const ListedFile> files, absl::string_view path) {
+  const auto* const found = std::find_if(files.begin(), files.end(),
+                                         [&](const ListedFile& file) { return file.path == path; });
+  return found == files.end() ? nullptr : found;
+}
+
 // A file whose bytes are known, once it has the size that it must have.
 absl::StatusOr<ListedFile> Known(const std::string& directory, const ListedFile& file) {
   const fs::path path = fs::path(directory) / file.path;
@@ -69,10 +75,9 @@ absl::StatusOr<FileListSummary> WriteFileList(const std::string& directory,
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesBelow(directory));
   std::vector<ListedFile> files;
   for (const std::string& path : paths) {
-    const auto* const listed = std::find_if(
-        known.begin(), known.end(), [&](const ListedFile& file) { return file.path == path; });
+    const ListedFile* const listed = Find(known, path);
     ASSIGN_OR_RETURN(ListedFile file,
-                     listed == known.end() ? SumFile(directory, path) : Known(directory, *listed));
+                     listed == nullptr ? SumFile(directory, path) : Known(directory, *listed));
     files.push_back(std::move(file));
   }
   const std::string text = EncodeFileList(files);
@@ -88,14 +93,18 @@ absl::StatusOr<FileListSummary> ReadFileList(const std::string& directory) {
   return Summarise(listed);
 }
 
-absl::StatusOr<FileListSummary> VerifyFileList(const std::string& directory) {
+absl::StatusOr<FileListSummary> VerifyFileList(const std::string& directory,
+                                               absl::Span<const ListedFile> read) {
   ASSIGN_OR_RETURN(const FileList listed, ReadListedFiles(directory));
-  for (const ListedFile& file : listed.files) RETURN_IF_ERROR(CheckListedFile(directory, file));
+  for (const ListedFile& file : listed.files) {
+    const ListedFile* const found = Find(read, file.path);
+    RETURN_IF_ERROR(found == nullptr ? CheckListedFile(directory, file)
+                                     : CompareListedFile(directory, file, *found));
+  }
   ASSIGN_OR_RETURN(const std::vector<std::string> present, FilesBelow(directory));
   for (const std::string& path : present) {
-    const bool known = std::any_of(listed.files.begin(), listed.files.end(),
-                                   [&](const ListedFile& file) { return file.path == path; });
-    if (!known) return DamagedList(fs::path(directory) / path, "was not written with the others");
+    if (Find(listed.files, path) == nullptr)
+      return DamagedList(fs::path(directory) / path, "was not written with the others");
   }
   return Summarise(listed);
 }

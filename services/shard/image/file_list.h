@@ -30,7 +30,9 @@ absl::StatusOr<FileListSummary> WriteFileList(const std::string& directory,
 absl::StatusOr<FileListSummary> ReadFileList(const std::string& directory);
 absl::StatusOr<FileList> ReadListedFiles(const std::string& directory);
 
-// Reads all files again. Errors: DataLoss naming the first that is missing, surplus or differs.
-absl::StatusOr<FileListSummary> VerifyFileList(const std::string& directory);
+// Compares all files with the list. Those that somebody has read, `read`, are not read again.
+// Errors: DataLoss naming the first that is missing, surplus or differs.
+absl::StatusOr<FileListSummary> VerifyFileList(const std::string& directory,
+                                               absl::Span<const ListedFile> read = {});
 
 }  // namespace dslide::shard

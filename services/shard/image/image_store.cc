@@ -126,7 +126,7 @@ absl::Status ImageStore::Publish(const std::string& label, Writer write) {
   return published;
 }
 
-absl::StatusOr<uint64_t> ImageStore::Load(const std::string& label, ShardCore& core) const {
+absl::StatusOr<LoadedImage> ImageStore::Load(const std::string& label, ShardCore& core) const {
   return LoadImage(PathOf(label), core);
 }
 

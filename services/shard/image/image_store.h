@@ -49,7 +49,7 @@ class ImageStore final : public LabelledImages {
   // --- labelled_images.h
   std::vector<std::string> Labels() const override { return LabelsIn(directory_); }
   std::string PathOf(const std::string& label) const override;
-  absl::StatusOr<uint64_t> Load(const std::string& label, ShardCore& core) const override;
+  absl::StatusOr<LoadedImage> Load(const std::string& label, ShardCore& core) const override;
   absl::StatusOr<ImageSize> SizeOf(const std::string& label) const override;
   absl::StatusOr<FileListSummary> Verify(const std::string& label) const override;
   absl::Status Write(const std::string& label, uint64_t lsn, const ShardCore& core) override;

@@ -41,8 +41,8 @@ class LabelledImages {
   // For people.
   virtual std::string PathOf(const std::string& label) const = 0;
 
-  // Restores one into a fresh core, and returns its lsn. Errors: those of LoadImage().
-  virtual absl::StatusOr<uint64_t> Load(const std::string& label, ShardCore& core) const = 0;
+  // Restores one into a fresh core, reading each file once. Errors: those of LoadImage().
+  virtual absl::StatusOr<LoadedImage> Load(const std::string& label, ShardCore& core) const = 0;
 
   // What its list of files and its head say; of rows and written bytes nothing. Errors: as Load().
   virtual absl::StatusOr<ImageSize> SizeOf(const std::string& label) const = 0;

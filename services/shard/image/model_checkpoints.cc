@@ -13,6 +13,7 @@
 #include "core/spec/spec_difference.h"
 #include "core/system/failpoint.h"
 #include "services/shard/image/image_label.h"
+#include "services/shard/storage/storage_database.h"
 #include "services/shard/storage/storage_rows.h"
 
 namespace dslide::shard {
@@ -99,8 +100,10 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ModelCheckpoints::Load(
   }
   const std::string rows = ModelPath(store_->PathOf(label), 0);
   const auto load = [&]() -> absl::StatusOr<std::unique_ptr<ShardModel>> {
-    RETURN_IF_ERROR(ReadImageHead(store_->PathOf(label)).status());
-    ASSIGN_OR_RETURN(const CheckpointMetadata metadata, ReadCheckpointMetadata(rows));
+    SummedFiles files(store_->PathOf(label));
+    RETURN_IF_ERROR(ReadImageHead(files).status());
+    ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({rows}, &files));
+    ASSIGN_OR_RETURN(const CheckpointMetadata metadata, ReadCheckpointMetadata(reader));
     if (metadata.spec.name != name) {
       return absl::DataLossError(
           absl::StrCat("it is of model \"", metadata.spec.name, "\": directories were swapped"));
@@ -118,8 +121,9 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ModelCheckpoints::Load(
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
                      core.NewModel(create, RecordMemory(metadata)));
-    RETURN_IF_ERROR(ReadRows({rows}, metadata, *model, nullptr, core.loading()));
+    RETURN_IF_ERROR(ReadRows(reader, metadata, *model, nullptr, core.loading()));
     RETURN_IF_ERROR(CheckDigests(*model, metadata));
+    RETURN_IF_ERROR(CheckFilesRead(files).status());
     return WithPresentRows(core, present, std::move(model));
   };
   absl::StatusOr<std::unique_ptr<ShardModel>> model = load();

@@ -13,6 +13,7 @@
 #include "core/system/sealed_text.h"
 #include "services/common/files/durable_files.h"
 #include "services/shard/state/core_state.h"
+#include "services/shard/storage/storage_database.h"
 #include "services/shard/storage/storage_metadata.h"
 #include "services/shard/storage/storage_rows.h"
 
@@ -23,15 +24,17 @@ namespace {
 constexpr char kShardImageMagicWord[] = "DSLIMAGE";
 constexpr int64_t kShardImageFormat = 1;
 
-std::string StatePath(const std::string& directory) { return absl::StrCat(directory, "/state"); }
+constexpr char kStateName[] = "state";
+
+std::string PathIn(const std::string& directory, absl::string_view name) {
+  return absl::StrCat(directory, "/", name);
+}
 
 std::string DeltaPath(const std::string& directory, size_t number, int64_t increment) {
   return absl::StrFormat("%s/delta-%03d-%03d", directory, number, increment);
 }
 
-std::string HashesPath(const std::string& directory, size_t number) {
-  return absl::StrFormat("%s/hashes-%03d", directory, number);
-}
+std::string HashesName(size_t number) { return absl::StrFormat("hashes-%03d", number); }
 
 absl::Status DamagedImage(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, " ", what));
@@ -42,16 +45,10 @@ absl::Status In(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-absl::StatusOr<std::string> ReadPart(const std::string& path) {
-  absl::StatusOr<std::string> bytes = ReadFile(path);
-  if (absl::IsNotFound(bytes.status())) return DamagedImage(path, "is missing");
-  return bytes;
-}
-
-absl::StatusOr<ModelHashes> ReadHashes(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
+absl::StatusOr<ModelHashes> ReadHashes(SummedFiles& files, size_t number) {
+  ASSIGN_OR_RETURN(const std::string bytes, files.Read(HashesName(number)));
   absl::StatusOr<ModelHashes> hashes = DecodeHashes(bytes);
-  if (!hashes.ok()) return In(path, hashes.status());
+  if (!hashes.ok()) return In(PathIn(files.directory(), HashesName(number)), hashes.status());
   return hashes;
 }
 
@@ -60,8 +57,9 @@ struct ImageState {
   std::string core_state;
 };
 
-absl::StatusOr<ImageState> ReadState(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadPart(path));
+absl::StatusOr<ImageState> ReadState(SummedFiles& files) {
+  const std::string path = PathIn(files.directory(), kStateName);
+  ASSIGN_OR_RETURN(const std::string bytes, files.Read(kStateName));
   const auto content = UnsealBytes(bytes);
   if (!content.has_value()) return DamagedImage(path, "does not have its checksum");
   ByteReader in(*content);
@@ -113,16 +111,17 @@ std::vector<std::string> RowPaths(const std::string& directory, size_t number, i
   return paths;
 }
 
-absl::Status LoadModel(const std::string& directory, const ImageHead& head, size_t number,
-                       ShardCore& core) {
+absl::Status LoadModel(SummedFiles& files, const ImageHead& head, size_t number, ShardCore& core) {
   const ImageHead::Model& model_head = head.models[number];
   ModelHashes hashes;
   if (model_head.has_hashes) {
-    ASSIGN_OR_RETURN(hashes, ReadHashes(HashesPath(directory, number)));
+    ASSIGN_OR_RETURN(hashes, ReadHashes(files, number));
   }
-  const std::vector<std::string> paths = RowPaths(directory, number, head.increments);
+  const std::vector<std::string> paths = RowPaths(files.directory(), number, head.increments);
   const std::string& path = paths.back();
-  const absl::StatusOr<CheckpointMetadata> read = ReadCheckpointMetadata(path);
+  absl::StatusOr<RowDatabaseReader> reader = RowDatabaseReader::Open(paths, &files);
+  if (!reader.ok()) return paths.size() > 1 ? reader.status() : In(path, reader.status());
+  const absl::StatusOr<CheckpointMetadata> read = ReadCheckpointMetadata(*reader);
   if (!read.ok()) return In(path, read.status());
   const CheckpointMetadata& metadata = *read;
   if (metadata.spec.name != model_head.name) {
@@ -135,17 +134,18 @@ absl::Status LoadModel(const std::string& directory, const ImageHead& head, size
                                   .slot_maps = metadata.slot_maps,
                                   .topology_version = model_head.topology_version},
                                  RecordMemory(metadata)));
-  RETURN_IF_ERROR(
-      ReadRows(paths, metadata, *model, model_head.has_hashes ? &hashes : nullptr, core.loading()));
+  RETURN_IF_ERROR(ReadRows(*reader, metadata, *model, model_head.has_hashes ? &hashes : nullptr,
+                           core.loading()));
   RETURN_IF_ERROR(CheckDigests(*model, metadata));
   core.InstallModel(std::move(model));
   return absl::OkStatus();
 }
 
 // Writes the rows of one model and reads them back; returns how many the model has.
-absl::StatusOr<int64_t> WriteModel(const std::string& directory, size_t number,
+absl::StatusOr<int64_t> WriteModel(SummedFiles& read_back, size_t number,
                                    const ImageParts::Model& part, RecordSource& records,
                                    const ImageIncrement* increment) {
+  const std::string& directory = read_back.directory();
   CheckpointMetadata metadata = part.metadata;
   std::string path = ModelPath(directory, number);
   if (increment == nullptr) {
@@ -157,7 +157,7 @@ absl::StatusOr<int64_t> WriteModel(const std::string& directory, size_t number,
                                                 increment->changed[number]));
   }
   DSLIDE_FAILPOINT("shard.image.rows_written");
-  RETURN_IF_ERROR(VerifyRows(path, metadata));
+  RETURN_IF_ERROR(VerifyRows(path, metadata, &read_back));
   RETURN_IF_ERROR(SyncDirectory(path));
   DSLIDE_FAILPOINT("shard.image.rows_synced");
   int64_t rows = 0;
@@ -191,21 +191,25 @@ absl::StatusOr<ImageSize> WriteImageOf(
     const std::function<std::unique_ptr<RecordSource>(size_t)>& records_of,
     const ImageIncrement* increment) {
   RETURN_IF_ERROR(MakeDirectory(directory));
+  SummedFiles read_back(directory);
   ImageSize size;
   if (increment != nullptr) size.base_checkpoint_id = increment->base_checkpoint_id;
   for (size_t number = 0; number < parts.models.size(); ++number) {
     const ImageParts::Model& part = parts.models[number];
     ASSIGN_OR_RETURN(const int64_t rows,
-                     WriteModel(directory, number, part, *records_of(number), increment));
+                     WriteModel(read_back, number, part, *records_of(number), increment));
     size.rows += rows;
     if (!part.hashes.has_value()) continue;
-    RETURN_IF_ERROR(ReplaceFile(HashesPath(directory, number), EncodeHashes(*part.hashes)));
+    RETURN_IF_ERROR(ReplaceFile(PathIn(directory, HashesName(number)), EncodeHashes(*part.hashes)));
   }
-  RETURN_IF_ERROR(ReplaceFile(StatePath(directory), EncodeImageState(parts, increment)));
+  RETURN_IF_ERROR(ReplaceFile(PathIn(directory, kStateName), EncodeImageState(parts, increment)));
   DSLIDE_FAILPOINT("shard.image.state_written");
   const absl::Span<const ListedFile> linked =
       increment == nullptr ? absl::Span<const ListedFile>() : increment->linked;
-  ASSIGN_OR_RETURN(size.files, WriteFileList(directory, linked));
+  // What was read back is listed as it was read.
+  ASSIGN_OR_RETURN(std::vector<ListedFile> known, read_back.Finish());
+  known.insert(known.end(), linked.begin(), linked.end());
+  ASSIGN_OR_RETURN(size.files, WriteFileList(directory, known));
   DSLIDE_FAILPOINT("shard.image.listed");
   size.bytes = size.files.bytes;
   for (const ListedFile& file : linked) size.bytes -= file.bytes;
@@ -220,13 +224,24 @@ absl::StatusOr<ImageSize> WriteImage(const std::string& directory, uint64_t lsn,
   });
 }
 
-absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory) {
-  ASSIGN_OR_RETURN(ImageState state, ReadState(StatePath(directory)));
+absl::StatusOr<ImageHead> ReadImageHead(SummedFiles& files) {
+  ASSIGN_OR_RETURN(ImageState state, ReadState(files));
   return std::move(state.head);
 }
 
+absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory) {
+  SummedFiles files(directory);
+  return ReadImageHead(files);
+}
+
+absl::StatusOr<FileListSummary> CheckFilesRead(SummedFiles& files) {
+  ASSIGN_OR_RETURN(const std::vector<ListedFile> read, files.Finish());
+  return VerifyFileList(files.directory(), read);
+}
+
 absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
-  ASSIGN_OR_RETURN(const ImageHead head, ReadImageHead(directory));
+  SummedFiles files(directory);
+  ASSIGN_OR_RETURN(const ImageHead head, ReadImageHead(files));
   ImageContent image{.lsn = head.lsn};
   for (size_t number = 0; number < head.models.size(); ++number) {
     const std::string model_path = ModelPath(directory, number);
@@ -237,7 +252,7 @@ absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
       return DamagedImage(model_path, "is of another model");
     }
     if (head.models[number].has_hashes) {
-      RETURN_IF_ERROR(ReadHashes(HashesPath(directory, number)).status());
+      RETURN_IF_ERROR(ReadHashes(files, number).status());
     }
     for (const CheckpointTable& table : model->tables) image.rows += table.present;
     image.models.push_back(model->spec.name);
@@ -245,20 +260,23 @@ absl::StatusOr<ImageContent> InspectImage(const std::string& directory) {
   return image;
 }
 
-absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core) {
-  const std::string path = StatePath(directory);
-  ASSIGN_OR_RETURN(const ImageState state, ReadState(path));
+absl::StatusOr<LoadedImage> LoadImage(const std::string& directory, ShardCore& core) {
+  const std::string path = PathIn(directory, kStateName);
+  SummedFiles files(directory);
+  ASSIGN_OR_RETURN(const ImageState state, ReadState(files));
   const ImageHead& head = state.head;
   for (size_t number = 0; number < head.models.size(); ++number) {
-    RETURN_IF_ERROR(LoadModel(directory, head, number, core));
+    RETURN_IF_ERROR(LoadModel(files, head, number, core));
   }
+  LoadedImage loaded{.lsn = head.lsn};
+  ASSIGN_OR_RETURN(loaded.files, CheckFilesRead(files));
   if (head.models.empty() && head.rows_digest != core.Digest()) {
     return DamagedImage(path, "is of other rows than those that are here");
   }
   if (const absl::Status restored = RestoreCoreState(state.core_state, core); !restored.ok()) {
     return In(path, restored);
   }
-  return head.lsn;
+  return loaded;
 }
 
 }  // namespace dslide::shard

@@ -29,6 +29,7 @@
 #include "services/shard/storage/hash_image.h"
 #include "services/shard/storage/storage_metadata.h"
 #include "services/shard/storage/storage_rows.h"
+#include "services/shard/storage/summed_files.h"
 
 namespace dslide::shard {
 
@@ -98,6 +99,11 @@ struct ImageHead {
 // Reads that, and no rows. Errors, as of the other readers: DataLoss naming what is damaged;
 // FailedPrecondition naming what another version has written.
 absl::StatusOr<ImageHead> ReadImageHead(const std::string& directory);
+// The same as a part of reading all of it.
+absl::StatusOr<ImageHead> ReadImageHead(SummedFiles& files);
+// Whether all files, those that were read as they were read, are what the image's list of them
+// says. The last call. Errors: those of VerifyFileList().
+absl::StatusOr<FileListSummary> CheckFilesRead(SummedFiles& files);
 
 // Where an image has all the rows of its model of that number.
 std::string ModelPath(const std::string& directory, size_t number);
@@ -112,10 +118,15 @@ struct ImageContent {
 // Errors: DataLoss naming what is damaged.
 absl::StatusOr<ImageContent> InspectImage(const std::string& directory);
 
+struct LoadedImage {
+  uint64_t lsn = 0;
+  FileListSummary files = {};
+};
+
 // Restores it into a fresh core, with the limits that were in force; without models into one that
-// has its rows and has applied nothing yet. Returns the lsn.
+// has its rows and has applied nothing yet. Reads each file once, and compares it with the list.
 // Errors: DataLoss naming what is damaged; ResourceExhausted when the rows do not fit into the
 // core's memory. The core is then good for nothing.
-absl::StatusOr<uint64_t> LoadImage(const std::string& directory, ShardCore& core);
+absl::StatusOr<LoadedImage> LoadImage(const std::string& directory, ShardCore& core);
 
 }  // namespace dslide::shard

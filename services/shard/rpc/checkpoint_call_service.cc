@@ -163,6 +163,21 @@ grpc::ServerUnaryReactor* ShardServiceImpl::VerifyCheckpoint(
   return call;
 }
 
+grpc::ServerUnaryReactor* ShardServiceImpl::PrepareRollback(
+    grpc::CallbackServerContext* context, const v1::PrepareRollbackRequest* request,
+    v1::PrepareRollbackResponse* response) {
+  Unary* const call = Start("PrepareRollback", context, *request);
+  RunInBackground(call, [this, request, response]() -> absl::Status {
+    ASSIGN_OR_RETURN(
+        const FileListSummary files,
+        participant_->PrepareRollback(request->checkpoint_id(), request->files_checksum()));
+    response->set_files(files.files);
+    response->set_bytes(files.bytes);
+    return absl::OkStatus();
+  });
+  return call;
+}
+
 grpc::ServerUnaryReactor* ShardServiceImpl::RetainCheckpoints(
     grpc::CallbackServerContext* context, const v1::RetainCheckpointsRequest* request,
     v1::RetainCheckpointsResponse* response) {

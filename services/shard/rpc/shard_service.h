@@ -34,10 +34,11 @@ struct ShardServiceOptions {
 using ReadBase = v1::ShardService::WithCallbackMethod_Read<
     v1::ShardService::WithCallbackMethod_ReadRows<v1::ShardService::Service>>;
 
-// Of copies of cluster checkpoints.
+// Of cluster checkpoints that are copied or restored.
 using CheckpointFilesBase = v1::ShardService::WithCallbackMethod_ReadCheckpointFile<
     v1::ShardService::WithCallbackMethod_WriteCheckpointFile<
-        v1::ShardService::WithCallbackMethod_AdoptCheckpoint<ReadBase>>>;
+        v1::ShardService::WithCallbackMethod_AdoptCheckpoint<
+            v1::ShardService::WithCallbackMethod_PrepareRollback<ReadBase>>>>;
 
 // Every method with callbacks; the streams with raw bytes. Put together one by one because a
 // bidirectional stream cannot be made raw on top of the generated CallbackService: the two kinds
@@ -141,6 +142,9 @@ class ShardServiceImpl final : public ShardServiceBase {
   grpc::ServerUnaryReactor* VerifyCheckpoint(grpc::CallbackServerContext* context,
                                              const v1::VerifyCheckpointRequest* request,
                                              v1::VerifyCheckpointResponse* response) override;
+  grpc::ServerUnaryReactor* PrepareRollback(grpc::CallbackServerContext* context,
+                                            const v1::PrepareRollbackRequest* request,
+                                            v1::PrepareRollbackResponse* response) override;
   grpc::ServerUnaryReactor* RetainCheckpoints(grpc::CallbackServerContext* context,
                                               const v1::RetainCheckpointsRequest* request,
                                               v1::RetainCheckpointsResponse* response) override;

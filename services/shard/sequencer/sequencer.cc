@@ -156,7 +156,14 @@ void Sequencer::Handle(Item item) {
     gate_.Open();
     ReleaseHeld();
   }
-  if (item.task || item.request.done) ApplyOrHold(std::move(item));
+  if (item.task) {
+    Apply(std::move(item));
+    ReleaseHeld();
+  } else if (item.request.done && Hold(item)) {
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+  } else if (item.request.done) {
+    Apply(std::move(item));
+  }
   hold_meter_.Note(!held_.empty(), clock_.Now());
 }
 
@@ -165,15 +172,6 @@ bool Sequencer::Hold(Item& item) {
   gate_.NoteWaiting(item.request.command);
   held_[*SequencedClient(item.request.command)].push_back(std::move(item));
   return true;
-}
-
-void Sequencer::ApplyOrHold(Item item) {
-  if (item.task) {
-    Apply(std::move(item));
-    return ReleaseHeld();
-  }
-  if (!Hold(item)) return Apply(std::move(item));
-  waiting_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Sequencer::ReleaseHeld() {

@@ -145,10 +145,10 @@ class Sequencer {
   void ApplyLoop();
   bool Next(Item& item);  // false: stopped. An empty item: the freeze has timed out
   bool Pop(Item& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Handle(Item item);  // also ends a freeze that has timed out; the item may be empty
-  bool Hold(Item& item);   // takes the item if the gate makes it wait
-  void ApplyOrHold(Item item);
-  void ReleaseHeld();  // applies the held requests that the gate admits now
+  // Applies or holds it, and ends a freeze that has timed out; the item may be empty.
+  void Handle(Item item);
+  bool Hold(Item& item);  // takes the item if the gate makes it wait
+  void ReleaseHeld();     // applies the held requests that the gate admits now
   void Apply(Item item);
   Answer ApplyAdmitted(Request& request);
   absl::Status CheckAdmission(const Request& request);

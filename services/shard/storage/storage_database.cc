@@ -62,8 +62,10 @@ rocksdb::EnvOptions WritingOptions() {
 
 rocksdb::Slice SliceOf(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
-absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenForReading(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<rocksdb::DB>> OpenForReading(const std::string& directory,
+                                                            SummedFiles* files) {
   rocksdb::Options options = DatabaseOptions();
+  if (files != nullptr) options.env = files->env();
   options.create_if_missing = false;
   options.error_if_exists = false;
   rocksdb::DB* raw = nullptr;
@@ -133,10 +135,10 @@ absl::Status RowDatabaseWriter::Finish(absl::string_view metadata) {
 }
 
 absl::StatusOr<RowDatabaseReader> RowDatabaseReader::Open(
-    const std::vector<std::string>& directories) {
+    const std::vector<std::string>& directories, SummedFiles* files) {
   RowDatabaseReader reader;
   for (const std::string& directory : directories) {
-    absl::StatusOr<std::unique_ptr<rocksdb::DB>> db = OpenForReading(directory);
+    absl::StatusOr<std::unique_ptr<rocksdb::DB>> db = OpenForReading(directory, files);
     if (!db.ok() && directories.size() > 1) {
       return absl::DataLossError(absl::StrCat(directory, ": ", db.status().message()));
     }

@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
+#include "services/shard/storage/summed_files.h"
 
 namespace dslide::shard {
 
@@ -52,9 +53,13 @@ class RowDatabaseWriter {
 // Not thread-safe.
 class RowDatabaseReader {
  public:
-  // directories: one at least, the oldest first. Errors, as of the others: DataLoss;
-  // PermissionDenied and Unavailable for what the system did not let be read.
-  static absl::StatusOr<RowDatabaseReader> Open(const std::vector<std::string>& directories);
+  // directories: one at least, the oldest first. files: through which it reads, and outlive it;
+  // null: it reads by itself. Errors, as of the others: DataLoss; PermissionDenied and Unavailable
+  // for what the system did not let be read.
+  static absl::StatusOr<RowDatabaseReader> Open(const std::vector<std::string>& directories,
+                                                SummedFiles* files = nullptr);
+
+  int64_t databases() const { return static_cast<int64_t>(databases_.size()); }
 
   // The metadata record of the newest. Errors: DataLoss.
   absl::StatusOr<std::string> ReadMetadata();

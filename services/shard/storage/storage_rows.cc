@@ -119,10 +119,10 @@ absl::Status CheckTables(const CheckpointMetadata& metadata, const ShardModel& m
 }
 
 // Whether so many databases belong to the metadata of the newest of them.
-absl::Status CheckIncrements(const CheckpointMetadata& metadata, size_t databases) {
-  if (metadata.increment + 1 == static_cast<int64_t>(databases)) return absl::OkStatus();
+absl::Status CheckIncrements(const CheckpointMetadata& metadata, const RowDatabaseReader& reader) {
+  if (metadata.increment + 1 == reader.databases()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the newest rows are increment ", metadata.increment,
-                                          " of a checkpoint, there are ", databases - 1,
+                                          " of a checkpoint, there are ", reader.databases() - 1,
                                           " increments"));
 }
 
@@ -203,14 +203,14 @@ absl::StatusOr<CheckpointMetadata> WriteChangedRows(const std::string& directory
   return metadata;
 }
 
-absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& directory) {
-  ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({directory}));
+absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(RowDatabaseReader& reader) {
   ASSIGN_OR_RETURN(const std::string bytes, reader.ReadMetadata());
   return DecodeMetadata(bytes);
 }
 
-absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata) {
-  ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({directory}));
+absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata,
+                        SummedFiles* files) {
+  ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open({directory}, files));
   RETURN_IF_ERROR(CheckReadBack(reader, metadata));
   ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountStoredRows(reader, metadata));
   const bool is_increment = metadata.increment > 0;
@@ -228,9 +228,8 @@ absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& 
 
 absl::StatusOr<CheckpointMetadata> InspectRows(const std::vector<std::string>& directories) {
   ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open(directories));
-  ASSIGN_OR_RETURN(const std::string bytes, reader.ReadMetadata());
-  ASSIGN_OR_RETURN(CheckpointMetadata metadata, DecodeMetadata(bytes));
-  RETURN_IF_ERROR(CheckIncrements(metadata, directories.size()));
+  ASSIGN_OR_RETURN(CheckpointMetadata metadata, ReadCheckpointMetadata(reader));
+  RETURN_IF_ERROR(CheckIncrements(metadata, reader));
   ASSIGN_OR_RETURN(const std::vector<FoundRows> found, CountStoredRows(reader, metadata));
   for (size_t t = 0; t < found.size(); ++t) {
     RETURN_IF_ERROR(CheckContent(metadata.tables[t], found[t].present, found[t].digest));
@@ -238,12 +237,10 @@ absl::StatusOr<CheckpointMetadata> InspectRows(const std::vector<std::string>& d
   return metadata;
 }
 
-absl::Status ReadRows(const std::vector<std::string>& directories,
-                      const CheckpointMetadata& metadata, ShardModel& model, ModelHashes* hashes,
-                      LoadProgress* progress) {
-  RETURN_IF_ERROR(CheckIncrements(metadata, directories.size()));
+absl::Status ReadRows(RowDatabaseReader& reader, const CheckpointMetadata& metadata,
+                      ShardModel& model, ModelHashes* hashes, LoadProgress* progress) {
+  RETURN_IF_ERROR(CheckIncrements(metadata, reader));
   RETURN_IF_ERROR(CheckTables(metadata, model));
-  ASSIGN_OR_RETURN(RowDatabaseReader reader, RowDatabaseReader::Open(directories));
   const auto bound = static_cast<float>(model.spec().magnitude_bound);
   if (progress != nullptr) {
     for (const CheckpointTable& table : metadata.tables) progress->Expect(table.present);

@@ -21,6 +21,9 @@
 
 namespace dslide::shard {
 
+class RowDatabaseReader;
+class SummedFiles;
+
 // Where records come from while they are written.
 class RecordSource {
  public:
@@ -65,25 +68,26 @@ absl::StatusOr<CheckpointMetadata> WriteChangedRows(const std::string& directory
                                                     const ShardModel& model, RecordSource& records,
                                                     absl::Span<const ChangedRows> changed);
 
-// Reads one database back, of all rows or of an increment, and compares it with its metadata.
-// Errors: DataLoss naming what differs.
-absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata);
+// Reads one database back through `files`, of all rows or of an increment, and compares it with its
+// metadata. Errors: DataLoss naming what differs.
+absl::Status VerifyRows(const std::string& directory, const CheckpointMetadata& metadata,
+                        SummedFiles* files);
 
-// Of one database. Errors: DataLoss.
-absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(const std::string& directory);
+// Of the newest database. Errors: DataLoss.
+absl::StatusOr<CheckpointMetadata> ReadCheckpointMetadata(RowDatabaseReader& reader);
 
-// directories: all rows, then the increments 1, 2, ...; at least one, here and below.
+// directories: all rows, then the increments 1, 2, ...; at least one.
 // Reads all of it without a model, and compares counts, sizes and digests with the metadata record
 // of the newest. Changes nothing. Errors: DataLoss naming what differs.
 absl::StatusOr<CheckpointMetadata> InspectRows(const std::vector<std::string>& directories);
 
 // progress: where rows are counted; may be null.
-// Overwrites all rows of `model`, which was made from `metadata` of the newest, and sets its update
-// counts. Its hash tables are those saved, `hashes`, or without them (null) made from the rows.
-// Errors: DataLoss when a row is missing, surplus, of the wrong size or not finite; the model is
-// then good for nothing.
-absl::Status ReadRows(const std::vector<std::string>& directories,
-                      const CheckpointMetadata& metadata, ShardModel& model,
-                      ModelHashes* hashes = nullptr, LoadProgress* progress = nullptr);
+// Overwrites all rows of `model`, which was made from the `metadata` of what is read, and sets its
+// update counts. Its hash tables are those saved, `hashes`, or without them (null) made from the
+// rows. Errors: DataLoss when a row is missing, surplus, of the wrong size or not finite; the model
+// is then good for nothing.
+absl::Status ReadRows(RowDatabaseReader& reader, const CheckpointMetadata& metadata,
+                      ShardModel& model, ModelHashes* hashes = nullptr,
+                      LoadProgress* progress = nullptr);
 
 }  // namespace dslide::shard

@@ -30,11 +30,12 @@ std::vector<std::string> MemoryImages::Labels() const {
   return labels;
 }
 
-absl::StatusOr<uint64_t> MemoryImages::Load(const std::string& label,
-                                            shard::ShardCore& core) const {
-  const MemoryImage& image = *disk_.images.at(label);
+absl::StatusOr<shard::LoadedImage> MemoryImages::Load(const std::string& label,
+                                                      shard::ShardCore& core) const {
+  ASSIGN_OR_RETURN(const shard::ImageSize size, SizeOf(label));
+  const MemoryImage& image = *disk_.Find(label);
   RETURN_IF_ERROR(RestoreImage(image, core));
-  return image.lsn;
+  return shard::LoadedImage{.lsn = image.lsn, .files = size.files};
 }
 
 absl::StatusOr<shard::ImageSize> MemoryImages::SizeOf(const std::string& label) const {

@@ -33,7 +33,8 @@ class MemoryImages final : public shard::LabelledImages {
 
   std::vector<std::string> Labels() const override;
   std::string PathOf(const std::string& label) const override { return "images/" + label; }
-  absl::StatusOr<uint64_t> Load(const std::string& label, shard::ShardCore& core) const override;
+  absl::StatusOr<shard::LoadedImage> Load(const std::string& label,
+                                          shard::ShardCore& core) const override;
   absl::StatusOr<shard::ImageSize> SizeOf(const std::string& label) const override;
   absl::StatusOr<shard::FileListSummary> Verify(const std::string& label) const override;
   absl::Status Write(const std::string& label, uint64_t lsn, const shard::ShardCore& core) override;

@@ -182,6 +182,18 @@ absl::Status ShardCalls::VerifyCheckpoint(const std::string& address, uint64_t c
       .status();
 }
 
+absl::Status ShardCalls::PrepareRollback(const std::string& address, uint64_t checkpoint_id,
+                                         uint32_t files_checksum, absl::Duration timeout,
+                                         coordinator::WorkProgress&) {
+  return Ask<bool>(address, timeout,
+                   [=](ShardProcess& shard, Done<bool> done) {
+                     const auto files =
+                         shard.participant().PrepareRollback(checkpoint_id, files_checksum);
+                     files.ok() ? done(true) : done(files.status());
+                   })
+      .status();
+}
+
 absl::Status ShardCalls::RetainCheckpoints(const std::string& address,
                                            const std::vector<uint64_t>& checkpoint_ids,
                                            absl::Duration timeout) {

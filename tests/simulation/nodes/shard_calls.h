@@ -51,6 +51,9 @@ class ShardCalls final : public coordinator::ShardAdmin {
   absl::Status VerifyCheckpoint(const std::string& address, uint64_t checkpoint_id,
                                 uint32_t files_checksum, absl::Duration timeout,
                                 coordinator::WorkProgress& progress) override;
+  absl::Status PrepareRollback(const std::string& address, uint64_t checkpoint_id,
+                               uint32_t files_checksum, absl::Duration timeout,
+                               coordinator::WorkProgress& progress) override;
   absl::Status RetainCheckpoints(const std::string& address,
                                  const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration timeout) override;

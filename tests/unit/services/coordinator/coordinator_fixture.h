@@ -80,6 +80,11 @@ class ForwardingAdmin final : public ShardAdmin {
                                 WorkProgress& progress) override {
     return to_->VerifyCheckpoint(address, checkpoint_id, checksum, t, progress);
   }
+  absl::Status PrepareRollback(const std::string& address, uint64_t checkpoint_id,
+                               uint32_t checksum, absl::Duration t,
+                               WorkProgress& progress) override {
+    return to_->PrepareRollback(address, checkpoint_id, checksum, t, progress);
+  }
   absl::Status RetainCheckpoints(const std::string& address, const std::vector<uint64_t>& epochs,
                                  absl::Duration t) override {
     return to_->RetainCheckpoints(address, epochs, t);

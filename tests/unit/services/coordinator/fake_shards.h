@@ -29,9 +29,8 @@ class FakeShards final : public ShardAdmin {
     Shard& shard = shards_[address];
     ++shard.creates;
     for (const TableSpec& table : command.spec.tables) {
-      if (table.role == TableRole::kHead) {
-        shard.largest_head = std::max(shard.largest_head, table.rows);
-      }
+      if (table.role != TableRole::kHead) continue;
+      shard.largest_head = std::max(shard.largest_head, table.rows);
     }
     if (!shard.failure.ok()) return shard.failure;
     if (!shard.create_failure.ok()) return shard.create_failure;
@@ -101,9 +100,8 @@ class FakeShards final : public ShardAdmin {
     const absl::MutexLock lock(&mu_);
     Shard& shard = shards_[address];
     shard.frozen = 0;
-    if (!shard.failure.ok() || !shard.cut_failure.ok()) {
-      return shard.failure.ok() ? shard.cut_failure : shard.failure;
-    }
+    if (!shard.failure.ok()) return shard.failure;
+    if (!shard.cut_failure.ok()) return shard.cut_failure;
     // What is named and here is built on, unless the shard has a reason not to.
     shard.bases[checkpoint_id] = base;
     const auto known = shard.cuts.find(base.checkpoint_id);
@@ -154,6 +152,10 @@ class FakeShards final : public ShardAdmin {
     return cut->second.files_checksum == checksum ? absl::OkStatus()
                                                   : absl::DataLossError("another part");
   }
+  absl::Status PrepareRollback(const std::string& address, uint64_t checkpoint_id, uint32_t sum,
+                               absl::Duration timeout, WorkProgress& progress) override {
+    return VerifyCheckpoint(address, checkpoint_id, sum, timeout, progress);
+  }
   absl::Status RetainCheckpoints(const std::string& address,
                                  const std::vector<uint64_t>& checkpoint_ids,
                                  absl::Duration) override {
@@ -185,11 +187,9 @@ class FakeShards final : public ShardAdmin {
     const absl::MutexLock lock(&mu_);
     return use(shards_[address]);
   }
-  // Waits until the shard has the model.
   bool AwaitModel(const std::string& address, const std::string& model) {
-    return Eventually([&] {
-      return With(address, [&](const Shard& shard) { return shard.models.contains(model); });
-    });
+    const auto is_there = [&](const Shard& shard) { return shard.models.contains(model); };
+    return Eventually([&] { return With(address, is_there); });
   }
 
  private:

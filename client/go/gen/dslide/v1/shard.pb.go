@@ -5255,6 +5255,110 @@ func (x *VerifyCheckpointResponse) GetBytes() int64 {
 	return 0
 }
 
+type PrepareRollbackRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId  uint64                 `protobuf:"varint,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	FilesChecksum uint32                 `protobuf:"fixed32,2,opt,name=files_checksum,json=filesChecksum,proto3" json:"files_checksum,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareRollbackRequest) Reset() {
+	*x = PrepareRollbackRequest{}
+	mi := &file_dslide_v1_shard_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareRollbackRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareRollbackRequest) ProtoMessage() {}
+
+func (x *PrepareRollbackRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_shard_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareRollbackRequest.ProtoReflect.Descriptor instead.
+func (*PrepareRollbackRequest) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *PrepareRollbackRequest) GetCheckpointId() uint64 {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return 0
+}
+
+func (x *PrepareRollbackRequest) GetFilesChecksum() uint32 {
+	if x != nil {
+		return x.FilesChecksum
+	}
+	return 0
+}
+
+type PrepareRollbackResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         int64                  `protobuf:"varint,1,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64                  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareRollbackResponse) Reset() {
+	*x = PrepareRollbackResponse{}
+	mi := &file_dslide_v1_shard_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareRollbackResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareRollbackResponse) ProtoMessage() {}
+
+func (x *PrepareRollbackResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_shard_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareRollbackResponse.ProtoReflect.Descriptor instead.
+func (*PrepareRollbackResponse) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *PrepareRollbackResponse) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *PrepareRollbackResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type RetainCheckpointsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most 1024.
@@ -5265,7 +5369,7 @@ type RetainCheckpointsRequest struct {
 
 func (x *RetainCheckpointsRequest) Reset() {
 	*x = RetainCheckpointsRequest{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[74]
+	mi := &file_dslide_v1_shard_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5277,7 +5381,7 @@ func (x *RetainCheckpointsRequest) String() string {
 func (*RetainCheckpointsRequest) ProtoMessage() {}
 
 func (x *RetainCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[74]
+	mi := &file_dslide_v1_shard_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5290,7 +5394,7 @@ func (x *RetainCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetainCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*RetainCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{74}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RetainCheckpointsRequest) GetCheckpointIds() []uint64 {
@@ -5309,7 +5413,7 @@ type RetainCheckpointsResponse struct {
 
 func (x *RetainCheckpointsResponse) Reset() {
 	*x = RetainCheckpointsResponse{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[75]
+	mi := &file_dslide_v1_shard_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5321,7 +5425,7 @@ func (x *RetainCheckpointsResponse) String() string {
 func (*RetainCheckpointsResponse) ProtoMessage() {}
 
 func (x *RetainCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[75]
+	mi := &file_dslide_v1_shard_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5334,7 +5438,7 @@ func (x *RetainCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetainCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*RetainCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{75}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RetainCheckpointsResponse) GetRemoved() int64 {
@@ -5354,7 +5458,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[76]
+	mi := &file_dslide_v1_shard_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5366,7 +5470,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[76]
+	mi := &file_dslide_v1_shard_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5379,7 +5483,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{76}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RollbackRequest) GetCheckpointId() uint64 {
@@ -5405,7 +5509,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[77]
+	mi := &file_dslide_v1_shard_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5417,7 +5521,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[77]
+	mi := &file_dslide_v1_shard_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5430,7 +5534,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{77}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RollbackResponse) GetRows() int64 {
@@ -5452,7 +5556,7 @@ type ReadCheckpointFileRequest struct {
 
 func (x *ReadCheckpointFileRequest) Reset() {
 	*x = ReadCheckpointFileRequest{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[78]
+	mi := &file_dslide_v1_shard_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5464,7 +5568,7 @@ func (x *ReadCheckpointFileRequest) String() string {
 func (*ReadCheckpointFileRequest) ProtoMessage() {}
 
 func (x *ReadCheckpointFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[78]
+	mi := &file_dslide_v1_shard_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5477,7 +5581,7 @@ func (x *ReadCheckpointFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadCheckpointFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadCheckpointFileRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{78}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ReadCheckpointFileRequest) GetCheckpointId() uint64 {
@@ -5511,7 +5615,7 @@ type ReadCheckpointFileResponse struct {
 
 func (x *ReadCheckpointFileResponse) Reset() {
 	*x = ReadCheckpointFileResponse{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[79]
+	mi := &file_dslide_v1_shard_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5523,7 +5627,7 @@ func (x *ReadCheckpointFileResponse) String() string {
 func (*ReadCheckpointFileResponse) ProtoMessage() {}
 
 func (x *ReadCheckpointFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[79]
+	mi := &file_dslide_v1_shard_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5536,7 +5640,7 @@ func (x *ReadCheckpointFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadCheckpointFileResponse.ProtoReflect.Descriptor instead.
 func (*ReadCheckpointFileResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{79}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ReadCheckpointFileResponse) GetData() []byte {
@@ -5560,7 +5664,7 @@ type WriteCheckpointFileRequest struct {
 
 func (x *WriteCheckpointFileRequest) Reset() {
 	*x = WriteCheckpointFileRequest{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[80]
+	mi := &file_dslide_v1_shard_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5572,7 +5676,7 @@ func (x *WriteCheckpointFileRequest) String() string {
 func (*WriteCheckpointFileRequest) ProtoMessage() {}
 
 func (x *WriteCheckpointFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[80]
+	mi := &file_dslide_v1_shard_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5585,7 +5689,7 @@ func (x *WriteCheckpointFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteCheckpointFileRequest.ProtoReflect.Descriptor instead.
 func (*WriteCheckpointFileRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{80}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *WriteCheckpointFileRequest) GetCheckpointId() uint64 {
@@ -5624,7 +5728,7 @@ type WriteCheckpointFileResponse struct {
 
 func (x *WriteCheckpointFileResponse) Reset() {
 	*x = WriteCheckpointFileResponse{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[81]
+	mi := &file_dslide_v1_shard_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5636,7 +5740,7 @@ func (x *WriteCheckpointFileResponse) String() string {
 func (*WriteCheckpointFileResponse) ProtoMessage() {}
 
 func (x *WriteCheckpointFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[81]
+	mi := &file_dslide_v1_shard_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5649,7 +5753,7 @@ func (x *WriteCheckpointFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteCheckpointFileResponse.ProtoReflect.Descriptor instead.
 func (*WriteCheckpointFileResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{81}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{83}
 }
 
 type AdoptCheckpointRequest struct {
@@ -5663,7 +5767,7 @@ type AdoptCheckpointRequest struct {
 
 func (x *AdoptCheckpointRequest) Reset() {
 	*x = AdoptCheckpointRequest{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[82]
+	mi := &file_dslide_v1_shard_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5675,7 +5779,7 @@ func (x *AdoptCheckpointRequest) String() string {
 func (*AdoptCheckpointRequest) ProtoMessage() {}
 
 func (x *AdoptCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[82]
+	mi := &file_dslide_v1_shard_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5688,7 +5792,7 @@ func (x *AdoptCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*AdoptCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{82}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *AdoptCheckpointRequest) GetCheckpointId() uint64 {
@@ -5715,7 +5819,7 @@ type AdoptCheckpointResponse struct {
 
 func (x *AdoptCheckpointResponse) Reset() {
 	*x = AdoptCheckpointResponse{}
-	mi := &file_dslide_v1_shard_proto_msgTypes[83]
+	mi := &file_dslide_v1_shard_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5727,7 +5831,7 @@ func (x *AdoptCheckpointResponse) String() string {
 func (*AdoptCheckpointResponse) ProtoMessage() {}
 
 func (x *AdoptCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_shard_proto_msgTypes[83]
+	mi := &file_dslide_v1_shard_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5740,7 +5844,7 @@ func (x *AdoptCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*AdoptCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{83}
+	return file_dslide_v1_shard_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *AdoptCheckpointResponse) GetFiles() int64 {
@@ -6120,6 +6224,12 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\x0efiles_checksum\x18\x02 \x01(\aR\rfilesChecksum\"F\n" +
 	"\x18VerifyCheckpointResponse\x12\x14\n" +
 	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"d\n" +
+	"\x16PrepareRollbackRequest\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\x04R\fcheckpointId\x12%\n" +
+	"\x0efiles_checksum\x18\x02 \x01(\aR\rfilesChecksum\"E\n" +
+	"\x17PrepareRollbackResponse\x12\x14\n" +
+	"\x05files\x18\x01 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"A\n" +
 	"\x18RetainCheckpointsRequest\x12%\n" +
 	"\x0echeckpoint_ids\x18\x01 \x03(\x04R\rcheckpointIds\"5\n" +
@@ -6163,7 +6273,7 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\x18CHECKPOINT_STATE_UNKNOWN\x10\x01\x12\x1c\n" +
 	"\x18CHECKPOINT_STATE_WRITING\x10\x02\x12\x1d\n" +
 	"\x19CHECKPOINT_STATE_PREPARED\x10\x03\x12\x1b\n" +
-	"\x17CHECKPOINT_STATE_FAILED\x10\x042\xbe\x10\n" +
+	"\x17CHECKPOINT_STATE_FAILED\x10\x042\x98\x11\n" +
 	"\fShardService\x12R\n" +
 	"\rGetServerInfo\x12\x1f.dslide.v1.GetServerInfoRequest\x1a .dslide.v1.GetServerInfoResponse\x12;\n" +
 	"\x04Step\x12\x16.dslide.v1.StepRequest\x1a\x17.dslide.v1.StepResponse(\x010\x01\x12?\n" +
@@ -6186,7 +6296,8 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\rCutCheckpoint\x12\x1f.dslide.v1.CutCheckpointRequest\x1a .dslide.v1.CutCheckpointResponse\x12X\n" +
 	"\x0fAbortCheckpoint\x12!.dslide.v1.AbortCheckpointRequest\x1a\".dslide.v1.AbortCheckpointResponse\x12j\n" +
 	"\x15GetCheckpointProgress\x12'.dslide.v1.GetCheckpointProgressRequest\x1a(.dslide.v1.GetCheckpointProgressResponse\x12[\n" +
-	"\x10VerifyCheckpoint\x12\".dslide.v1.VerifyCheckpointRequest\x1a#.dslide.v1.VerifyCheckpointResponse\x12^\n" +
+	"\x10VerifyCheckpoint\x12\".dslide.v1.VerifyCheckpointRequest\x1a#.dslide.v1.VerifyCheckpointResponse\x12X\n" +
+	"\x0fPrepareRollback\x12!.dslide.v1.PrepareRollbackRequest\x1a\".dslide.v1.PrepareRollbackResponse\x12^\n" +
 	"\x11RetainCheckpoints\x12#.dslide.v1.RetainCheckpointsRequest\x1a$.dslide.v1.RetainCheckpointsResponse\x12C\n" +
 	"\bRollback\x12\x1a.dslide.v1.RollbackRequest\x1a\x1b.dslide.v1.RollbackResponse\x12a\n" +
 	"\x12ReadCheckpointFile\x12$.dslide.v1.ReadCheckpointFileRequest\x1a%.dslide.v1.ReadCheckpointFileResponse\x12d\n" +
@@ -6207,7 +6318,7 @@ func file_dslide_v1_shard_proto_rawDescGZIP() []byte {
 }
 
 var file_dslide_v1_shard_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_dslide_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 84)
+var file_dslide_v1_shard_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
 var file_dslide_v1_shard_proto_goTypes = []any{
 	(ScatterMode)(0),                      // 0: dslide.v1.ScatterMode
 	(TopKMode)(0),                         // 1: dslide.v1.TopKMode
@@ -6286,28 +6397,30 @@ var file_dslide_v1_shard_proto_goTypes = []any{
 	(*GetCheckpointProgressResponse)(nil), // 74: dslide.v1.GetCheckpointProgressResponse
 	(*VerifyCheckpointRequest)(nil),       // 75: dslide.v1.VerifyCheckpointRequest
 	(*VerifyCheckpointResponse)(nil),      // 76: dslide.v1.VerifyCheckpointResponse
-	(*RetainCheckpointsRequest)(nil),      // 77: dslide.v1.RetainCheckpointsRequest
-	(*RetainCheckpointsResponse)(nil),     // 78: dslide.v1.RetainCheckpointsResponse
-	(*RollbackRequest)(nil),               // 79: dslide.v1.RollbackRequest
-	(*RollbackResponse)(nil),              // 80: dslide.v1.RollbackResponse
-	(*ReadCheckpointFileRequest)(nil),     // 81: dslide.v1.ReadCheckpointFileRequest
-	(*ReadCheckpointFileResponse)(nil),    // 82: dslide.v1.ReadCheckpointFileResponse
-	(*WriteCheckpointFileRequest)(nil),    // 83: dslide.v1.WriteCheckpointFileRequest
-	(*WriteCheckpointFileResponse)(nil),   // 84: dslide.v1.WriteCheckpointFileResponse
-	(*AdoptCheckpointRequest)(nil),        // 85: dslide.v1.AdoptCheckpointRequest
-	(*AdoptCheckpointResponse)(nil),       // 86: dslide.v1.AdoptCheckpointResponse
-	(*RequestEnvelope)(nil),               // 87: dslide.v1.RequestEnvelope
-	(*StepError)(nil),                     // 88: dslide.v1.StepError
-	(*Matrix)(nil),                        // 89: dslide.v1.Matrix
-	(*RowBlock)(nil),                      // 90: dslide.v1.RowBlock
-	(ElementType)(0),                      // 91: dslide.v1.ElementType
-	(*ModelSpec)(nil),                     // 92: dslide.v1.ModelSpec
-	(*SlotAssignment)(nil),                // 93: dslide.v1.SlotAssignment
-	(*TableState)(nil),                    // 94: dslide.v1.TableState
-	(*durationpb.Duration)(nil),           // 95: google.protobuf.Duration
+	(*PrepareRollbackRequest)(nil),        // 77: dslide.v1.PrepareRollbackRequest
+	(*PrepareRollbackResponse)(nil),       // 78: dslide.v1.PrepareRollbackResponse
+	(*RetainCheckpointsRequest)(nil),      // 79: dslide.v1.RetainCheckpointsRequest
+	(*RetainCheckpointsResponse)(nil),     // 80: dslide.v1.RetainCheckpointsResponse
+	(*RollbackRequest)(nil),               // 81: dslide.v1.RollbackRequest
+	(*RollbackResponse)(nil),              // 82: dslide.v1.RollbackResponse
+	(*ReadCheckpointFileRequest)(nil),     // 83: dslide.v1.ReadCheckpointFileRequest
+	(*ReadCheckpointFileResponse)(nil),    // 84: dslide.v1.ReadCheckpointFileResponse
+	(*WriteCheckpointFileRequest)(nil),    // 85: dslide.v1.WriteCheckpointFileRequest
+	(*WriteCheckpointFileResponse)(nil),   // 86: dslide.v1.WriteCheckpointFileResponse
+	(*AdoptCheckpointRequest)(nil),        // 87: dslide.v1.AdoptCheckpointRequest
+	(*AdoptCheckpointResponse)(nil),       // 88: dslide.v1.AdoptCheckpointResponse
+	(*RequestEnvelope)(nil),               // 89: dslide.v1.RequestEnvelope
+	(*StepError)(nil),                     // 90: dslide.v1.StepError
+	(*Matrix)(nil),                        // 91: dslide.v1.Matrix
+	(*RowBlock)(nil),                      // 92: dslide.v1.RowBlock
+	(ElementType)(0),                      // 93: dslide.v1.ElementType
+	(*ModelSpec)(nil),                     // 94: dslide.v1.ModelSpec
+	(*SlotAssignment)(nil),                // 95: dslide.v1.SlotAssignment
+	(*TableState)(nil),                    // 96: dslide.v1.TableState
+	(*durationpb.Duration)(nil),           // 97: google.protobuf.Duration
 }
 var file_dslide_v1_shard_proto_depIdxs = []int32{
-	87, // 0: dslide.v1.StepRequest.envelope:type_name -> dslide.v1.RequestEnvelope
+	89, // 0: dslide.v1.StepRequest.envelope:type_name -> dslide.v1.RequestEnvelope
 	7,  // 1: dslide.v1.StepRequest.embed_forward:type_name -> dslide.v1.EmbedForward
 	9,  // 2: dslide.v1.StepRequest.head_forward:type_name -> dslide.v1.HeadForward
 	12, // 3: dslide.v1.StepRequest.head_backward:type_name -> dslide.v1.HeadBackward
@@ -6321,7 +6434,7 @@ var file_dslide_v1_shard_proto_depIdxs = []int32{
 	29, // 11: dslide.v1.StepRequest.find_neighbours:type_name -> dslide.v1.FindNeighbours
 	31, // 12: dslide.v1.StepRequest.score_rows:type_name -> dslide.v1.ScoreRows
 	34, // 13: dslide.v1.StepRequest.load_rows:type_name -> dslide.v1.LoadRows
-	88, // 14: dslide.v1.StepResponse.error:type_name -> dslide.v1.StepError
+	90, // 14: dslide.v1.StepResponse.error:type_name -> dslide.v1.StepError
 	8,  // 15: dslide.v1.StepResponse.embed_forward:type_name -> dslide.v1.EmbedForwardResult
 	10, // 16: dslide.v1.StepResponse.head_forward:type_name -> dslide.v1.HeadForwardResult
 	13, // 17: dslide.v1.StepResponse.head_backward:type_name -> dslide.v1.HeadBackwardResult
@@ -6335,40 +6448,40 @@ var file_dslide_v1_shard_proto_depIdxs = []int32{
 	30, // 25: dslide.v1.StepResponse.find_neighbours:type_name -> dslide.v1.FindNeighboursResult
 	32, // 26: dslide.v1.StepResponse.score_rows:type_name -> dslide.v1.ScoreRowsResult
 	35, // 27: dslide.v1.StepResponse.load_rows:type_name -> dslide.v1.LoadRowsResult
-	89, // 28: dslide.v1.EmbedForwardResult.partial:type_name -> dslide.v1.Matrix
-	89, // 29: dslide.v1.HeadForward.hidden:type_name -> dslide.v1.Matrix
+	91, // 28: dslide.v1.EmbedForwardResult.partial:type_name -> dslide.v1.Matrix
+	91, // 29: dslide.v1.HeadForward.hidden:type_name -> dslide.v1.Matrix
 	11, // 30: dslide.v1.HeadForwardResult.recall_probes:type_name -> dslide.v1.RecallProbe
-	89, // 31: dslide.v1.HeadBackwardResult.hidden_gradient:type_name -> dslide.v1.Matrix
-	89, // 32: dslide.v1.EmbedBackward.gradient:type_name -> dslide.v1.Matrix
-	90, // 33: dslide.v1.DenseGatherResult.rows:type_name -> dslide.v1.RowBlock
-	90, // 34: dslide.v1.DenseScatter.gradients:type_name -> dslide.v1.RowBlock
+	91, // 31: dslide.v1.HeadBackwardResult.hidden_gradient:type_name -> dslide.v1.Matrix
+	91, // 32: dslide.v1.EmbedBackward.gradient:type_name -> dslide.v1.Matrix
+	92, // 33: dslide.v1.DenseGatherResult.rows:type_name -> dslide.v1.RowBlock
+	92, // 34: dslide.v1.DenseScatter.gradients:type_name -> dslide.v1.RowBlock
 	20, // 35: dslide.v1.AppendPoints.inputs:type_name -> dslide.v1.SparseInputs
 	20, // 36: dslide.v1.FindNeighbours.inputs:type_name -> dslide.v1.SparseInputs
 	20, // 37: dslide.v1.ScoreRows.inputs:type_name -> dslide.v1.SparseInputs
 	33, // 38: dslide.v1.LoadRows.rows:type_name -> dslide.v1.StoredRows
 	37, // 39: dslide.v1.GatherRequest.rows:type_name -> dslide.v1.RowSelection
 	38, // 40: dslide.v1.GatherRequest.fingerprints:type_name -> dslide.v1.FingerprintSelection
-	91, // 41: dslide.v1.GatherRequest.element_type:type_name -> dslide.v1.ElementType
-	90, // 42: dslide.v1.GatherResponse.rows:type_name -> dslide.v1.RowBlock
+	93, // 41: dslide.v1.GatherRequest.element_type:type_name -> dslide.v1.ElementType
+	92, // 42: dslide.v1.GatherResponse.rows:type_name -> dslide.v1.RowBlock
 	5,  // 43: dslide.v1.ReadRequest.operation:type_name -> dslide.v1.StepRequest
 	6,  // 44: dslide.v1.ReadResponse.result:type_name -> dslide.v1.StepResponse
-	87, // 45: dslide.v1.ScatterRequest.envelope:type_name -> dslide.v1.RequestEnvelope
+	89, // 45: dslide.v1.ScatterRequest.envelope:type_name -> dslide.v1.RequestEnvelope
 	0,  // 46: dslide.v1.ScatterRequest.mode:type_name -> dslide.v1.ScatterMode
-	90, // 47: dslide.v1.ScatterRequest.rows:type_name -> dslide.v1.RowBlock
-	89, // 48: dslide.v1.TopKRequest.hidden:type_name -> dslide.v1.Matrix
+	92, // 47: dslide.v1.ScatterRequest.rows:type_name -> dslide.v1.RowBlock
+	91, // 48: dslide.v1.TopKRequest.hidden:type_name -> dslide.v1.Matrix
 	1,  // 49: dslide.v1.TopKRequest.mode:type_name -> dslide.v1.TopKMode
 	1,  // 50: dslide.v1.TopKResponse.mode:type_name -> dslide.v1.TopKMode
-	92, // 51: dslide.v1.CreateModelRequest.spec:type_name -> dslide.v1.ModelSpec
-	93, // 52: dslide.v1.CreateModelRequest.slots:type_name -> dslide.v1.SlotAssignment
-	92, // 53: dslide.v1.DescribeModelResponse.spec:type_name -> dslide.v1.ModelSpec
-	94, // 54: dslide.v1.DescribeModelResponse.tables:type_name -> dslide.v1.TableState
+	94, // 51: dslide.v1.CreateModelRequest.spec:type_name -> dslide.v1.ModelSpec
+	95, // 52: dslide.v1.CreateModelRequest.slots:type_name -> dslide.v1.SlotAssignment
+	94, // 53: dslide.v1.DescribeModelResponse.spec:type_name -> dslide.v1.ModelSpec
+	96, // 54: dslide.v1.DescribeModelResponse.tables:type_name -> dslide.v1.TableState
 	33, // 55: dslide.v1.ReadRowsResponse.rows:type_name -> dslide.v1.StoredRows
-	95, // 56: dslide.v1.EstimateFreezeDelayResponse.wait_estimate:type_name -> google.protobuf.Duration
-	95, // 57: dslide.v1.FreezeStepsRequest.limit:type_name -> google.protobuf.Duration
+	97, // 56: dslide.v1.EstimateFreezeDelayResponse.wait_estimate:type_name -> google.protobuf.Duration
+	97, // 57: dslide.v1.FreezeStepsRequest.limit:type_name -> google.protobuf.Duration
 	62, // 58: dslide.v1.FreezeStepsResponse.changed:type_name -> dslide.v1.ClientStep
 	62, // 59: dslide.v1.AdmitStepsRequest.up_to:type_name -> dslide.v1.ClientStep
 	62, // 60: dslide.v1.AdmitStepsResponse.incomplete:type_name -> dslide.v1.ClientStep
-	95, // 61: dslide.v1.CutCheckpointResponse.stall:type_name -> google.protobuf.Duration
+	97, // 61: dslide.v1.CutCheckpointResponse.stall:type_name -> google.protobuf.Duration
 	2,  // 62: dslide.v1.GetCheckpointProgressResponse.state:type_name -> dslide.v1.CheckpointState
 	3,  // 63: dslide.v1.ShardService.GetServerInfo:input_type -> dslide.v1.GetServerInfoRequest
 	5,  // 64: dslide.v1.ShardService.Step:input_type -> dslide.v1.StepRequest
@@ -6391,39 +6504,41 @@ var file_dslide_v1_shard_proto_depIdxs = []int32{
 	71, // 81: dslide.v1.ShardService.AbortCheckpoint:input_type -> dslide.v1.AbortCheckpointRequest
 	73, // 82: dslide.v1.ShardService.GetCheckpointProgress:input_type -> dslide.v1.GetCheckpointProgressRequest
 	75, // 83: dslide.v1.ShardService.VerifyCheckpoint:input_type -> dslide.v1.VerifyCheckpointRequest
-	77, // 84: dslide.v1.ShardService.RetainCheckpoints:input_type -> dslide.v1.RetainCheckpointsRequest
-	79, // 85: dslide.v1.ShardService.Rollback:input_type -> dslide.v1.RollbackRequest
-	81, // 86: dslide.v1.ShardService.ReadCheckpointFile:input_type -> dslide.v1.ReadCheckpointFileRequest
-	83, // 87: dslide.v1.ShardService.WriteCheckpointFile:input_type -> dslide.v1.WriteCheckpointFileRequest
-	85, // 88: dslide.v1.ShardService.AdoptCheckpoint:input_type -> dslide.v1.AdoptCheckpointRequest
-	4,  // 89: dslide.v1.ShardService.GetServerInfo:output_type -> dslide.v1.GetServerInfoResponse
-	6,  // 90: dslide.v1.ShardService.Step:output_type -> dslide.v1.StepResponse
-	39, // 91: dslide.v1.ShardService.Gather:output_type -> dslide.v1.GatherResponse
-	43, // 92: dslide.v1.ShardService.Scatter:output_type -> dslide.v1.ScatterResponse
-	41, // 93: dslide.v1.ShardService.Read:output_type -> dslide.v1.ReadResponse
-	45, // 94: dslide.v1.ShardService.TopK:output_type -> dslide.v1.TopKResponse
-	47, // 95: dslide.v1.ShardService.CreateModel:output_type -> dslide.v1.CreateModelResponse
-	49, // 96: dslide.v1.ShardService.DescribeModel:output_type -> dslide.v1.DescribeModelResponse
-	51, // 97: dslide.v1.ShardService.ReadRows:output_type -> dslide.v1.ReadRowsResponse
-	53, // 98: dslide.v1.ShardService.DropModel:output_type -> dslide.v1.DropModelResponse
-	55, // 99: dslide.v1.ShardService.Hello:output_type -> dslide.v1.HelloResponse
-	57, // 100: dslide.v1.ShardService.CloseClient:output_type -> dslide.v1.CloseClientResponse
-	59, // 101: dslide.v1.ShardService.WriteCheckpoint:output_type -> dslide.v1.WriteCheckpointResponse
-	61, // 102: dslide.v1.ShardService.LoadCheckpoint:output_type -> dslide.v1.LoadCheckpointResponse
-	64, // 103: dslide.v1.ShardService.EstimateFreezeDelay:output_type -> dslide.v1.EstimateFreezeDelayResponse
-	66, // 104: dslide.v1.ShardService.FreezeSteps:output_type -> dslide.v1.FreezeStepsResponse
-	68, // 105: dslide.v1.ShardService.AdmitSteps:output_type -> dslide.v1.AdmitStepsResponse
-	70, // 106: dslide.v1.ShardService.CutCheckpoint:output_type -> dslide.v1.CutCheckpointResponse
-	72, // 107: dslide.v1.ShardService.AbortCheckpoint:output_type -> dslide.v1.AbortCheckpointResponse
-	74, // 108: dslide.v1.ShardService.GetCheckpointProgress:output_type -> dslide.v1.GetCheckpointProgressResponse
-	76, // 109: dslide.v1.ShardService.VerifyCheckpoint:output_type -> dslide.v1.VerifyCheckpointResponse
-	78, // 110: dslide.v1.ShardService.RetainCheckpoints:output_type -> dslide.v1.RetainCheckpointsResponse
-	80, // 111: dslide.v1.ShardService.Rollback:output_type -> dslide.v1.RollbackResponse
-	82, // 112: dslide.v1.ShardService.ReadCheckpointFile:output_type -> dslide.v1.ReadCheckpointFileResponse
-	84, // 113: dslide.v1.ShardService.WriteCheckpointFile:output_type -> dslide.v1.WriteCheckpointFileResponse
-	86, // 114: dslide.v1.ShardService.AdoptCheckpoint:output_type -> dslide.v1.AdoptCheckpointResponse
-	89, // [89:115] is the sub-list for method output_type
-	63, // [63:89] is the sub-list for method input_type
+	77, // 84: dslide.v1.ShardService.PrepareRollback:input_type -> dslide.v1.PrepareRollbackRequest
+	79, // 85: dslide.v1.ShardService.RetainCheckpoints:input_type -> dslide.v1.RetainCheckpointsRequest
+	81, // 86: dslide.v1.ShardService.Rollback:input_type -> dslide.v1.RollbackRequest
+	83, // 87: dslide.v1.ShardService.ReadCheckpointFile:input_type -> dslide.v1.ReadCheckpointFileRequest
+	85, // 88: dslide.v1.ShardService.WriteCheckpointFile:input_type -> dslide.v1.WriteCheckpointFileRequest
+	87, // 89: dslide.v1.ShardService.AdoptCheckpoint:input_type -> dslide.v1.AdoptCheckpointRequest
+	4,  // 90: dslide.v1.ShardService.GetServerInfo:output_type -> dslide.v1.GetServerInfoResponse
+	6,  // 91: dslide.v1.ShardService.Step:output_type -> dslide.v1.StepResponse
+	39, // 92: dslide.v1.ShardService.Gather:output_type -> dslide.v1.GatherResponse
+	43, // 93: dslide.v1.ShardService.Scatter:output_type -> dslide.v1.ScatterResponse
+	41, // 94: dslide.v1.ShardService.Read:output_type -> dslide.v1.ReadResponse
+	45, // 95: dslide.v1.ShardService.TopK:output_type -> dslide.v1.TopKResponse
+	47, // 96: dslide.v1.ShardService.CreateModel:output_type -> dslide.v1.CreateModelResponse
+	49, // 97: dslide.v1.ShardService.DescribeModel:output_type -> dslide.v1.DescribeModelResponse
+	51, // 98: dslide.v1.ShardService.ReadRows:output_type -> dslide.v1.ReadRowsResponse
+	53, // 99: dslide.v1.ShardService.DropModel:output_type -> dslide.v1.DropModelResponse
+	55, // 100: dslide.v1.ShardService.Hello:output_type -> dslide.v1.HelloResponse
+	57, // 101: dslide.v1.ShardService.CloseClient:output_type -> dslide.v1.CloseClientResponse
+	59, // 102: dslide.v1.ShardService.WriteCheckpoint:output_type -> dslide.v1.WriteCheckpointResponse
+	61, // 103: dslide.v1.ShardService.LoadCheckpoint:output_type -> dslide.v1.LoadCheckpointResponse
+	64, // 104: dslide.v1.ShardService.EstimateFreezeDelay:output_type -> dslide.v1.EstimateFreezeDelayResponse
+	66, // 105: dslide.v1.ShardService.FreezeSteps:output_type -> dslide.v1.FreezeStepsResponse
+	68, // 106: dslide.v1.ShardService.AdmitSteps:output_type -> dslide.v1.AdmitStepsResponse
+	70, // 107: dslide.v1.ShardService.CutCheckpoint:output_type -> dslide.v1.CutCheckpointResponse
+	72, // 108: dslide.v1.ShardService.AbortCheckpoint:output_type -> dslide.v1.AbortCheckpointResponse
+	74, // 109: dslide.v1.ShardService.GetCheckpointProgress:output_type -> dslide.v1.GetCheckpointProgressResponse
+	76, // 110: dslide.v1.ShardService.VerifyCheckpoint:output_type -> dslide.v1.VerifyCheckpointResponse
+	78, // 111: dslide.v1.ShardService.PrepareRollback:output_type -> dslide.v1.PrepareRollbackResponse
+	80, // 112: dslide.v1.ShardService.RetainCheckpoints:output_type -> dslide.v1.RetainCheckpointsResponse
+	82, // 113: dslide.v1.ShardService.Rollback:output_type -> dslide.v1.RollbackResponse
+	84, // 114: dslide.v1.ShardService.ReadCheckpointFile:output_type -> dslide.v1.ReadCheckpointFileResponse
+	86, // 115: dslide.v1.ShardService.WriteCheckpointFile:output_type -> dslide.v1.WriteCheckpointFileResponse
+	88, // 116: dslide.v1.ShardService.AdoptCheckpoint:output_type -> dslide.v1.AdoptCheckpointResponse
+	90, // [90:117] is the sub-list for method output_type
+	63, // [63:90] is the sub-list for method input_type
 	63, // [63:63] is the sub-list for extension type_name
 	63, // [63:63] is the sub-list for extension extendee
 	0,  // [0:63] is the sub-list for field type_name
@@ -6481,7 +6596,7 @@ func file_dslide_v1_shard_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dslide_v1_shard_proto_rawDesc), len(file_dslide_v1_shard_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   84,
+			NumMessages:   86,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

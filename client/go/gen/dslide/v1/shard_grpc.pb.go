@@ -42,6 +42,7 @@ const (
 	ShardService_AbortCheckpoint_FullMethodName       = "/dslide.v1.ShardService/AbortCheckpoint"
 	ShardService_GetCheckpointProgress_FullMethodName = "/dslide.v1.ShardService/GetCheckpointProgress"
 	ShardService_VerifyCheckpoint_FullMethodName      = "/dslide.v1.ShardService/VerifyCheckpoint"
+	ShardService_PrepareRollback_FullMethodName       = "/dslide.v1.ShardService/PrepareRollback"
 	ShardService_RetainCheckpoints_FullMethodName     = "/dslide.v1.ShardService/RetainCheckpoints"
 	ShardService_Rollback_FullMethodName              = "/dslide.v1.ShardService/Rollback"
 	ShardService_ReadCheckpointFile_FullMethodName    = "/dslide.v1.ShardService/ReadCheckpointFile"
@@ -111,6 +112,10 @@ type ShardServiceClient interface {
 	GetCheckpointProgress(ctx context.Context, in *GetCheckpointProgressRequest, opts ...grpc.CallOption) (*GetCheckpointProgressResponse, error)
 	// Reads every file of this shard's part. DATA_LOSS naming what differs. Retry: safe.
 	VerifyCheckpoint(ctx context.Context, in *VerifyCheckpointRequest, opts ...grpc.CallOption) (*VerifyCheckpointResponse, error)
+	// The same before a Rollback, for which the part is loaded beside the present state if the memory
+	// budget has room for both: then it is read once. AbortCheckpoint and FreezeSteps drop it. Retry:
+	// safe.
+	PrepareRollback(ctx context.Context, in *PrepareRollbackRequest, opts ...grpc.CallOption) (*PrepareRollbackResponse, error)
 	// Removes the parts of all other cluster checkpoints. Retry: safe.
 	RetainCheckpoints(ctx context.Context, in *RetainCheckpointsRequest, opts ...grpc.CallOption) (*RetainCheckpointsResponse, error)
 	// Takes the whole state from a cluster checkpoint: models, rows and tables. All clients known then
@@ -361,6 +366,16 @@ func (c *shardServiceClient) VerifyCheckpoint(ctx context.Context, in *VerifyChe
 	return out, nil
 }
 
+func (c *shardServiceClient) PrepareRollback(ctx context.Context, in *PrepareRollbackRequest, opts ...grpc.CallOption) (*PrepareRollbackResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PrepareRollbackResponse)
+	err := c.cc.Invoke(ctx, ShardService_PrepareRollback_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *shardServiceClient) RetainCheckpoints(ctx context.Context, in *RetainCheckpointsRequest, opts ...grpc.CallOption) (*RetainCheckpointsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RetainCheckpointsResponse)
@@ -473,6 +488,10 @@ type ShardServiceServer interface {
 	GetCheckpointProgress(context.Context, *GetCheckpointProgressRequest) (*GetCheckpointProgressResponse, error)
 	// Reads every file of this shard's part. DATA_LOSS naming what differs. Retry: safe.
 	VerifyCheckpoint(context.Context, *VerifyCheckpointRequest) (*VerifyCheckpointResponse, error)
+	// The same before a Rollback, for which the part is loaded beside the present state if the memory
+	// budget has room for both: then it is read once. AbortCheckpoint and FreezeSteps drop it. Retry:
+	// safe.
+	PrepareRollback(context.Context, *PrepareRollbackRequest) (*PrepareRollbackResponse, error)
 	// Removes the parts of all other cluster checkpoints. Retry: safe.
 	RetainCheckpoints(context.Context, *RetainCheckpointsRequest) (*RetainCheckpointsResponse, error)
 	// Takes the whole state from a cluster checkpoint: models, rows and tables. All clients known then
@@ -560,6 +579,9 @@ func (UnimplementedShardServiceServer) GetCheckpointProgress(context.Context, *G
 }
 func (UnimplementedShardServiceServer) VerifyCheckpoint(context.Context, *VerifyCheckpointRequest) (*VerifyCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyCheckpoint not implemented")
+}
+func (UnimplementedShardServiceServer) PrepareRollback(context.Context, *PrepareRollbackRequest) (*PrepareRollbackResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PrepareRollback not implemented")
 }
 func (UnimplementedShardServiceServer) RetainCheckpoints(context.Context, *RetainCheckpointsRequest) (*RetainCheckpointsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetainCheckpoints not implemented")
@@ -946,6 +968,24 @@ func _ShardService_VerifyCheckpoint_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ShardService_PrepareRollback_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PrepareRollbackRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ShardServiceServer).PrepareRollback(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ShardService_PrepareRollback_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ShardServiceServer).PrepareRollback(ctx, req.(*PrepareRollbackRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ShardService_RetainCheckpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RetainCheckpointsRequest)
 	if err := dec(in); err != nil {
@@ -1114,6 +1154,10 @@ var ShardService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "VerifyCheckpoint",
 			Handler:    _ShardService_VerifyCheckpoint_Handler,
+		},
+		{
+			MethodName: "PrepareRollback",
+			Handler:    _ShardService_PrepareRollback_Handler,
 		},
 		{
 			MethodName: "RetainCheckpoints",

@@ -76,6 +76,7 @@ const std::map<std::string, std::string>& Expected() {
       {"/dslide.v1.ShardService/AbortCheckpoint", ".C..."},
       {"/dslide.v1.ShardService/GetCheckpointProgress", ".C..."},
       {"/dslide.v1.ShardService/VerifyCheckpoint", ".C..."},
+      {"/dslide.v1.ShardService/PrepareRollback", ".C..."},
       {"/dslide.v1.ShardService/RetainCheckpoints", ".C..."},
       {"/dslide.v1.ShardService/Rollback", ".C..."},
       {"/dslide.v1.ShardService/ReadCheckpointFile", "...O."},

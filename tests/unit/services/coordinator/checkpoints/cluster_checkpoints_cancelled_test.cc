@@ -102,7 +102,10 @@ TEST_F(CancelledCheckpointsTest, ARestoreThatHasNotBegunChangesNothing) {
   EXPECT_TRUE(absl::IsCancelled(checkpoints_->Rollback(map_, 1, progress_).status()));
   EXPECT_EQ(checkpoints_->restore_count(), 0u);
   for (int i = 0; i < 3; ++i) {
-    Shard(i)([](auto& shard) { EXPECT_THAT(shard.rolled_back, IsEmpty()); });
+    Shard(i)([](auto& shard) {
+      EXPECT_THAT(shard.rolled_back, IsEmpty());
+      EXPECT_THAT(shard.aborted, ElementsAre(1)) << "what was prepared is dropped";
+    });
   }
   // Also not in the eyes of the next coordinator.
   auto store = ManifestStore::Open(directory_);

@@ -14,6 +14,7 @@
 #include "services/shard/image/image_store.h"
 #include "services/shard/state/core_state.h"
 #include "services/shard/storage/hash_image.h"
+#include "services/shard/storage/storage_database.h"
 #include "services/shard/storage/storage_rows.h"
 #include "tests/unit/services/shard/log/log_samples.h"
 #include "tests/unit/services/shard/state/shard_trainer.h"
@@ -99,7 +100,7 @@ class PartIncrementTest : public LogDirectoryTest {
     const auto inspected = InspectImage(images_->PathOf(checkpoint_id));
     EXPECT_TRUE(inspected.ok()) << inspected.status();
     ShardCore loaded(SampleOptions());
-    const absl::Status status = images_->Load(checkpoint_id, loaded);
+    const absl::Status status = images_->Load(checkpoint_id, loaded).status();
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(Describe(loaded), at_cut_[checkpoint_id]) << "checkpoint_id " << checkpoint_id;
   }
@@ -142,7 +143,9 @@ TEST_F(PartIncrementTest, HasTheRowsThatHaveChangedAndNoOthers) {
   EXPECT_EQ(part.rows, full.rows);
   EXPECT_GT(part.files.files, full.files.files);
   EXPECT_LT(part.written_bytes, part.files.bytes);
-  const auto metadata = ReadCheckpointMetadata(InPart(2, "delta-001-001"));
+  auto newest = RowDatabaseReader::Open({InPart(2, "delta-001-001")});
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  const auto metadata = ReadCheckpointMetadata(*newest);
   ASSERT_TRUE(metadata.ok()) << metadata.status();
   EXPECT_EQ(metadata->increment, 1);
   for (const CheckpointTable& table : metadata->tables) {
@@ -267,7 +270,7 @@ TEST_F(PartIncrementTest, AllRowsAreWrittenWhenTheModelsAreOthers) {
 TEST_F(PartIncrementTest, ARestoredStateBeginsWithAllRows) {
   WriteTwo();
   auto restored = std::make_unique<ShardCore>(SampleOptions());
-  ASSERT_TRUE(images_->Load(2, *restored).ok());
+  ASSERT_TRUE(images_->Load(2, *restored).status().ok());
   core_ = std::move(restored);
   EXPECT_EQ(WritePart(3, 2).base_checkpoint_id, 0u);
   ExpectLoads(3);
@@ -278,7 +281,7 @@ TEST_F(PartIncrementTest, DamageIsNamedAndNothingIsLoaded) {
   const auto refused = [this](absl::string_view what) {
     EXPECT_TRUE(absl::IsDataLoss(images_->Verify(2).status())) << what;
     ShardCore loaded(SampleOptions());
-    EXPECT_TRUE(absl::IsDataLoss(images_->Load(2, loaded))) << what;
+    EXPECT_TRUE(absl::IsDataLoss(images_->Load(2, loaded).status())) << what;
     EXPECT_TRUE(absl::IsDataLoss(InspectImage(images_->PathOf(2)).status())) << what;
   };
   fs::copy(images_->PathOf(2), Path("whole"), fs::copy_options::recursive);

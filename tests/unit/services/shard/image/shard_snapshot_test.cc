@@ -51,9 +51,9 @@ TEST_F(ShardSnapshotTest, AllTablesAreOfTheInstantAtWhichItWasTaken) {
   snapshot->Release();
 
   ShardCore loaded(SampleOptions());
-  const auto lsn = LoadImage(Path("image"), loaded);
-  ASSERT_TRUE(lsn.ok()) << lsn.status();
-  EXPECT_EQ(*lsn, 42u);
+  const auto read = LoadImage(Path("image"), loaded);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->lsn, 42u);
   EXPECT_EQ(Digests(loaded), rows);
   EXPECT_EQ(EncodeCoreState(loaded), state);
   EXPECT_EQ(Digests(*core_), later) << "the shard itself goes on";

@@ -99,7 +99,7 @@ class ShardRecordsTest : public LogDirectoryTest {
     const auto inspected = InspectImage(images_->PathOf(checkpoint_id));
     ASSERT_TRUE(inspected.ok()) << inspected.status();
     ShardCore loaded(SampleOptions());
-    const absl::Status status = images_->Load(checkpoint_id, loaded);
+    const absl::Status status = images_->Load(checkpoint_id, loaded).status();
     ASSERT_TRUE(status.ok()) << status;
     const auto& [records, digest] = at_cut_[checkpoint_id];
     EXPECT_EQ(RecordsOf(loaded), records) << "checkpoint_id " << checkpoint_id;
@@ -143,8 +143,8 @@ class ShardRecordsTest : public LogDirectoryTest {
 TEST_F(ShardRecordsTest, AnImageBringsThemBack) {
   ASSERT_TRUE(WriteImage(Path("image"), 5, *core_).ok());
   ShardCore loaded(SampleOptions());
-  const auto lsn = LoadImage(Path("image"), loaded);
-  ASSERT_TRUE(lsn.ok()) << lsn.status();
+  const auto read = LoadImage(Path("image"), loaded);
+  ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(RecordsOf(loaded), RecordsOf(*core_));
   EXPECT_EQ(loaded.Digest(), core_->Digest());
   const auto applied = [](const ShardCore& core) {
@@ -201,7 +201,9 @@ TEST_F(ShardRecordsTest, ARowThatIsGoneStandsInTheIncrementAlone) {
   WritePart(1, 0);
   linear.Erase(LocalRow(2));
   ASSERT_EQ(WritePart(2, 1).base_checkpoint_id, 1u);
-  const auto metadata = ReadCheckpointMetadata(absl::StrCat(images_->PathOf(2), "/delta-000-001"));
+  auto newest = RowDatabaseReader::Open({absl::StrCat(images_->PathOf(2), "/delta-000-001")});
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  const auto metadata = ReadCheckpointMetadata(*newest);
   ASSERT_TRUE(metadata.ok()) << metadata.status();
   EXPECT_EQ(metadata->tables[5].changed_rows, 1);
   EXPECT_EQ(metadata->tables[5].present, linear.present());
