@@ -9,7 +9,8 @@ import failures_test
 import shard_crash_test
 from processes import Finished, assert_ended
 
-OK, FAILURE = failures_test.OK, failures_test.FAILURE
+OK, FAILURE, USAGE = failures_test.OK, failures_test.FAILURE, 2
+COLUMNS = ("--text-column", "text", "--label-column", "label")
 LABELS, MORE_LABELS = 300, 500
 FEATURES, MORE_FEATURES = 200, 260
 
@@ -119,15 +120,76 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         assert_ended(self.train_on(self.more, "more"), OK)
         assert self.rows() == expected
 
+    def write_csv(self, name: str, *labels: str) -> pathlib.Path:
+        """Two words of each label, one of all, and one of the file."""
+        rows = [f"a {label} {label[::-1]} {name},{label}\n" for label in labels for _ in range(40)]
+        path = self.directory / f"{name}.csv"
+        path.write_text("text,label\n" + "".join(rows))
+        return path
+
+    def imported(self, name: str, source: pathlib.Path, *arguments: object) -> pathlib.Path:
+        output = self.directory / name
+        assert_ended(self.run_dslide("data", "import", "--csv", source, *COLUMNS, "--output",
+                                     output, *arguments), OK)
+        return output
+
+    def test_csv_files_keep_the_numbers_of_a_cluster(self) -> None:
+        self.start_all()
+        settings = ("--name", "fruit", *COLUMNS)
+        learn = (*settings, "--grow", "--dim", 16, "--epochs", 20, "--batch-size", 8,
+                 "--patience", 0, "--validation-fraction", 0)
+        of_cluster = ("--cluster", self.coordinator.address)
+        first = self.write_csv("first", "plum", "apple")
+        assert_ended(self.train_on(first, "first", *settings), OK)
+        # Words and labels that nobody has seen, and some that the model has; twice.
+        for number, labels in ((1, ("fig", "apple", "date")), (2, ("kiwi", "date"))):
+            path = self.write_csv(f"later{number}", *labels)
+            refused = self.train_on(path, f"small-{number}", *settings)
+            assert_ended(refused, FAILURE, str(path), "--grow")
+            assert_ended(self.command("train", "--data", path, "--job", f"job-{number}", *learn),
+                         OK)
+            evaluated = self.command("eval", "--name", "fruit", "--data", path, *COLUMNS)
+            assert_ended(evaluated, OK)
+            assert evaluated.json()["p_at_1"] == 1.0
+        again = self.imported("again", first, *of_cluster, "--name", "fruit")
+        assert (again / "labels.txt").read_text().split() == ["apple", "plum", "date", "fig", "kiwi"]
+        features = (again / "features.txt").read_text().split()
+        assert features[:6] == ["a", "first", "apple", "elppa", "mulp", "plum"]
+        assert len(features) == 14
+        # The same, as a data set: nothing is new to it.
+        assert_ended(self.train_on(again / "train.txt", "again", "--name", "fruit"), OK)
+        assert self.rows() == [(15, 7), (5, 2)]
+
+    def test_csv_files_keep_the_numbers_of_a_directory(self) -> None:
+        model = self.directory / "model"
+        learn = ("--dim", 16, "--epochs", 20, "--patience", 0, "--validation-fraction", 0, "-q",
+                 "--model-dir", model, *COLUMNS)
+        first = self.write_csv("first", "plum", "apple")
+        assert_ended(self.run_dslide("train", "--data", first, *learn), OK)
+        further = (*learn, "--resume", "--grow")
+        second = self.write_csv("second", "fig", "apple", "date")
+        assert_ended(self.run_dslide("train", "--data", second, *further), OK)
+        third = self.imported("third", self.write_csv("late", "kiwi", "date"), "--model-dir", model)
+        assert_ended(self.run_dslide("train", "--data", third / "train.txt", *further), OK)
+        labels = (model / "labels.txt").read_text().split()
+        assert labels == ["apple", "plum", "date", "fig", "kiwi"]
+        assert (model / "label_counts.txt").read_text().split() == ["80", *["40"] * 5]
+        # A set that was made without the model's names is of another one.
+        other = self.imported("other", self.write_csv("other", "kiwi", "date", "fig", "apple",
+                                                      "plum"))
+        refused = self.run_dslide("train", "--data", other / "train.txt", *further)
+        assert_ended(refused, USAGE, "learns from other data", "dslide data import --model-dir")
+        cut = self.run_dslide("train", "--data", second, *further, "--tokenizer", "characters")
+        assert_ended(cut, USAGE, "cut otherwise")
+
     def test_data_with_other_names_grows_nothing(self) -> None:
         self.start_all()
-        named = ["--name", "fruit", "--text-column", "text", "--label-column", "label"]
-        for name, labels in (("first", ("apple", "plum")), ("more", ("fig", "apple", "plum"))):
-            rows = [f"a {label} thing,{label}\n" for label in labels for _ in range(40)]
-            (self.directory / f"{name}.csv").write_text("text,label\n" + "".join(rows))
-        assert_ended(self.train_on(self.directory / "first.csv", "first", *named), OK)
+        named = ("--name", "fruit")
+        first = self.imported("first", self.write_csv("one", "plum", "apple"))
+        more = self.imported("more", self.write_csv("two", "fig", "apple", "date"))
+        assert_ended(self.train_on(first / "train.txt", "first", *named), OK)
         before = self.rows()
-        assert_ended(self.train_on(self.directory / "more.csv", "more", "--grow", *named), FAILURE,
+        assert_ended(self.train_on(more / "train.txt", "more", "--grow", *named), FAILURE,
                      "ASSETS_DIFFER", "learns from other data")
         assert self.rows() == before
 

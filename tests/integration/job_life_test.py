@@ -151,10 +151,15 @@ class JobLifeTest(JobLifeCase):
                           self.cluster.address, "--admin", "127.0.0.1:0", "-o", "json",
                           *arguments)
 
-    def wait_for_steps(self, trainer: Process) -> None:
+    def wait_for_steps(self, trainer: Process, beyond: float = 0) -> float:
+        """Six more than `beyond`."""
         page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
-        wait_until(lambda: (metric(page, "dslide_trainer_steps_total") or 0) >= 6,
-                   lambda: "6 steps", alive=[trainer])
+
+        def steps() -> float:
+            return metric(page, "dslide_trainer_steps_total") or 0
+
+        wait_until(lambda: steps() >= beyond + 6, lambda: "6 steps", alive=[trainer])
+        return steps()
 
     def test_a_job_is_cancelled_forgotten_and_begun_anew(self) -> None:
         trainer = self.train("--job", "night", "--epochs", 100000, "--validation-fraction", 0)
@@ -208,6 +213,12 @@ class JobLifeTest(JobLifeCase):
         self.wait_for_steps(going)
         self.wait_for_steps(stopped)
         assert_ended(done.finish(), OK)
+        grown = self.ask("model", "grow", "wide", "--table", "labels", "--rows", 500).json()
+        assert (grown["rows_before"], grown["rows"], grown["grown"]) == (400, 500, True)
+        self.wait_for_steps(going, beyond=self.wait_for_steps(going))
+        assert {model["name"]: model["tables"][1]["rows"]
+                for model in self.ask("model", "list").json()["models"]} == {
+                    "narrow": 400, "wide": 500}
         assert_ended(self.ask("job", "cancel", "stopped", "--yes"), OK)
         assert_ended(stopped.finish(), OK)
 

@@ -16,7 +16,7 @@ import training
 from process_case import ProcessCase
 from processes import PATIENCE_SECONDS, Process, assert_ended
 
-OK, USAGE = 0, 2
+OK, USAGE, UNREACHABLE = 0, 2, 4
 NETWORK = ["--dim", 16, "--seed", 5, "--threads", 1, "--epochs", 2]
 
 
@@ -145,6 +145,41 @@ class ServedClusterTest(shard_crash_test.ShardTrainingTest):
         assert server.ask(*queries) == before
         assert server.metric("dslide_serve_model_opens_total") >= 2
         assert_ended(server.process.stop(), OK)
+
+
+    def test_it_waits_for_its_cluster_and_its_model(self) -> None:
+        address = f"127.0.0.1:{processes.free_port()}"
+        admin = f"127.0.0.1:{processes.free_port()}"
+        server = self.start(
+            "dslide", "serve", "-o", "json", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+            "--admin", admin, "--threads", 1, "--cluster", address)
+        server.wait_for_stderr("waiting for the model.* why=.*start the coordinator")
+        assert processes.look_at(admin, "/livez")[0] == 200
+        self.coordinator = processes.Server(self.start(
+            "dslide-coordinator", "--listen", address, "--admin", "127.0.0.1:0", "--shards",
+            self.SHARDS))
+        self.shards = [shard_crash_test.LoggingShard(self, self.coordinator, number)
+                       for number in range(self.SHARDS)]
+        server.wait_for_stderr("waiting for the model.* why=.*has no model")
+        code, why = processes.look_at(admin, "/readyz")
+        assert code == 503
+        assert "has no model" in why
+        assert_ended(self.train().finish(), OK)
+        server.wait_for_stdout(r"^\{.*\}$")
+        processes.wait_until(lambda: processes.look_at(admin, "/readyz")[0] == 200,
+                             lambda: "ready", alive=[server])
+        assert_ended(server.stop(), OK)
+
+    def test_it_waits_no_longer_than_it_is_told(self) -> None:
+        nobody = f"127.0.0.1:{processes.free_port()}"
+        flags = ("--listen", "127.0.0.1:0", "--http", "", "--admin", "127.0.0.1:0", "--cluster",
+                 nobody)
+        assert_ended(self.run_dslide("serve", *flags, "--wait", "1s"), UNREACHABLE,
+                     r"waited for 1s \(--wait\)")
+        # What it waits for is left to whoever is tired of it.
+        server = self.start("dslide", "serve", *flags)
+        server.wait_for_stderr("waiting for the model")
+        assert_ended(server.stop(), OK)
 
 
 class ServedSecurelyTest(tls_cluster_test.TlsCase):

@@ -1,7 +1,8 @@
 #include "client/cli/cluster/table_growth.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
-#include "client/cli/cluster/connect.h"
 #include "client/cli/console/terminal.h"
 #include "core/base/status_macros.h"
 #include "core/spec/model_growth.h"
@@ -28,13 +29,6 @@ absl::Status GrowTables(CoordinatorClient& coordinator, const ModelSpec& spec,
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<ModelSpec>> KnownModels(const GlobalOptions& global,
-                                                   const std::string& cluster) {
-  if (cluster.empty()) return std::vector<ModelSpec>();
-  ASSIGN_OR_RETURN(const auto coordinator, ConnectToCoordinator(global, cluster));
-  return coordinator->ListModels();
-}
 
 absl::Status MakeModel(ClusterClient& cluster, const ModelSpec& spec, bool grow,
                        ProgressSink& progress) {

@@ -10,9 +10,11 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
+#include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/import_options.h"
+#include "client/cli/train/model_resume.h"
 #include "core/base/status_macros.h"
 
 namespace dslide::cli {
@@ -24,6 +26,8 @@ constexpr char kImportExamples[] = R"(Examples:
   dslide data import --jsonl questions.jsonl.gz --output questions
       Fields "text" and "labels"; labels are an array of strings, or a string.
   dslide data import --fasttext cooking.train --test cooking.valid --output cooking
+  dslide data import --csv later.csv --model-dir my-model --output later
+      For training my-model further: names that it knows keep their numbers.
   dslide data import --svmlight points.svm --output points
       label,label index:value ...; features keep their numbers as names.)";
 
@@ -34,7 +38,32 @@ struct ImportCommand {
   std::vector<std::string> svmlight;
   std::vector<std::string> fasttext;
   int64_t threads = 0;
+  // The model whose names keep their numbers; none without a directory and a cluster.
+  std::string model_dir;
+  std::string cluster;
+  std::string name;
 };
+
+// Errors: those of ChooseModel(), FindInDirectory() and FindInCluster(); NotFound when the cluster
+// has no such model, or nothing of its names.
+absl::StatusOr<KnownModels> FindContinued(const GlobalOptions& global,
+                                          const ImportCommand& command) {
+  if (!command.model_dir.empty() && !command.cluster.empty()) {
+    return absl::InvalidArgumentError(
+        "--model-dir and --cluster exclude each other: whose names are to keep their numbers?");
+  }
+  if (!command.model_dir.empty()) return FindInDirectory(command.model_dir);
+  ASSIGN_OR_RETURN(KnownModels known, FindInCluster(global, command.cluster, command.name));
+  if (command.cluster.empty() || known.continued.has_value()) return known;
+  ASSIGN_OR_RETURN(const std::string name, ChooseModel(known.specs, command.name));
+  if (command.name.empty()) {
+    ASSIGN_OR_RETURN(known, FindInCluster(global, command.cluster, name));
+    if (known.continued.has_value()) return known;
+  }
+  return absl::NotFoundError(absl::StrCat("the cluster has no names of a model \"", name,
+                                          "\": see dslide model list, and dslide model describe ",
+                                          name, " --assets"));
+}
 
 // Takes the files of the one format that is named.
 absl::Status ChooseFormat(const ImportCommand& command, ImportOptions* options) {
@@ -77,6 +106,8 @@ std::string ImportToJson(const std::string& directory, const ImportReport& repor
   json["rows"] = report.rows;
   json["features"] = report.features;
   json["labels"] = report.labels;
+  json["new_features"] = report.new_features;
+  json["new_labels"] = report.new_labels;
   json["features_left_out"] = report.features_left_out;
   json["labels_left_out"] = report.labels_left_out;
   json["train"] = PartToJson(report.train);
@@ -84,7 +115,18 @@ std::string ImportToJson(const std::string& directory, const ImportReport& repor
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string ImportToText(const std::string& directory, const ImportReport& report) {
+// How the set is trained on: its flags behind --data and --eval.
+std::string TrainingFlags(const ImportCommand& command, const KnownModels& known) {
+  if (!known.continued.has_value()) return " --model-dir my-model";
+  if (!command.model_dir.empty()) {
+    return absl::StrCat(" --model-dir ", ShellWord(command.model_dir), " --resume --grow");
+  }
+  return absl::StrCat(" --cluster ", command.cluster, " --name ", known.continued->spec.name,
+                      " --grow");
+}
+
+std::string ImportToText(const std::string& directory, const std::string& training_flags,
+                         const ImportReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, part] : {std::pair("training", &report.train), {"test", &report.test}}) {
     const double points = std::max(1.0, static_cast<double>(part->points));
@@ -102,20 +144,24 @@ std::string ImportToText(const std::string& directory, const ImportReport& repor
                   rows),
       "\n\nTrain on it with:\n  dslide train --data ", directory, "/train.txt",
       report.test.points > 0 ? absl::StrCat(" --eval ", directory, "/test.txt") : "",
-      " --model-dir my-model");
+      training_flags);
 }
 
 absl::StatusOr<int> RunImport(const GlobalOptions& global, const ImportCommand& command) {
-  ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(command.flags));
-  RETURN_IF_ERROR(ChooseFormat(command, &options));
+  ImportFlags flags = command.flags;
+  RETURN_IF_ERROR(ChooseFormat(command, &flags.options));
+  ASSIGN_OR_RETURN(const KnownModels known, FindContinued(global, command));
+  if (known.continued.has_value()) flags.continued = &*known.continued;
+  ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(flags));
   options.parallelism = ThreadsOrAll(command.threads);
   const InterruptGuard interrupt;  // leaves no half-written files
   options.stop_requested = &InterruptGuard::Interrupted;
   if (!global.quiet) options.progress = ImportProgress();
   ASSIGN_OR_RETURN(const ImportReport report, ImportData(options));
   NoteSuspectedSeparator(report);
-  PrintLine(global.json() ? ImportToJson(options.output_dir, report)
-                          : ImportToText(options.output_dir, report));
+  PrintLine(global.json()
+                ? ImportToJson(options.output_dir, report)
+                : ImportToText(options.output_dir, TrainingFlags(command, known), report));
   return kExitOk;
 }
 
@@ -146,6 +192,11 @@ void AddImportCommand(CliCommand data, Context& context) {
   AddVocabularyOptions(command, options->flags);
   AddOption(command, "--min-count", import.min_count,
             "Words on fewer training points are left out");
+  AddOption(command, "--model-dir", options->model_dir,
+            "Model that the data is for: its names keep their numbers, new ones get the next");
+  AddOption(command, "--cluster", options->cluster,
+            "Coordinator HOST:PORT of the cluster that has this model, instead of --model-dir");
+  AddOption(command, "--name", options->name, "Name of the model in the cluster");
   AddOption(command, "--threads", options->threads, "0: all of the machine");
   RunWhenChosen(command, context, options, RunImport);
 }

@@ -38,6 +38,7 @@ struct ServeOptions {
   std::string batch_wait = "0s";
   std::string request_timeout = "30s";
   std::string refresh = "10s";
+  std::string wait = "10m";
   std::string drain_delay = "0s";
   std::string drain_timeout = "5s";
 };
@@ -66,6 +67,8 @@ absl::Status ResolveServeOptions(const GlobalOptions& global, ServeOptions& opti
                                server.service.request_timeout));
   RETURN_IF_ERROR(
       ReadDuration("--refresh", options.refresh, absl::Milliseconds(100), server.model.refresh));
+  RETURN_IF_ERROR(
+      ReadDuration("--wait", options.wait, absl::ZeroDuration(), server.model.patience));
   RETURN_IF_ERROR(ReadDuration("--drain-delay", options.drain_delay, absl::ZeroDuration(),
                                server.server.drain_delay));
   RETURN_IF_ERROR(ReadDuration("--drain-timeout", options.drain_timeout, absl::ZeroDuration(),
@@ -102,8 +105,15 @@ absl::StatusOr<int> RunServe(const GlobalOptions& global, ServeOptions& options)
   RETURN_IF_ERROR(ResolveServeOptions(global, options));
   ASSIGN_OR_RETURN(const std::unique_ptr<PredictServer> server,
                    PredictServer::Start(global, options.server));
-  AnnounceServer(global, *server);
-  return ServeUntilSignal(server->runtime(), signals);
+  absl::Status failure;  // of the thread that waits, which is over when the server has stopped
+  RETURN_IF_ERROR(server->StartModel([&](const absl::Status& opened) {
+    if (opened.ok()) return AnnounceServer(global, *server);
+    failure = opened;
+    signals.Trigger();
+  }));
+  const int code = ServeUntilSignal(server->runtime(), signals);
+  RETURN_IF_ERROR(failure);
+  return code;
 }
 
 void AddServerOptions(CliCommand command, ServerOptions& server) {
@@ -160,6 +170,9 @@ void AddServeCommand(CliCommand app, Context& context) {
             "Deadline of requests that set none, and the latest of any");
   AddOption(command, "--refresh", options->refresh,
             "How often a cluster's model is looked at for changes of its shape, trees and fusion");
+  AddOption(command, "--wait", options->wait,
+            "How long a cluster and its model may take to be there: until then the server is alive "
+            "and not ready; 0s: not at all");
   AddOption(command, "--drain-delay", options->drain_delay,
             "Pause between \"not ready\" and refusing calls");
   AddOption(command, "--drain-timeout", options->drain_timeout,

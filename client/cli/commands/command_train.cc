@@ -127,6 +127,7 @@ class TrainRun {
 
   std::unique_ptr<ModelDirWriter> directory_;  // null without --model-dir
   bool continues_job_ = false;                 // of --resume, with the settings of before
+  KnownModels known_;
   std::unique_ptr<Dataset> data_;
   std::unique_ptr<Dataset> eval_;
   StoredModel model_;
@@ -147,10 +148,14 @@ class TrainRun {
 };
 
 absl::Status TrainRun::OpenInput() {
+  ASSIGN_OR_RETURN(const std::string name, ResolveName(options_.spec));
+  ASSIGN_OR_RETURN(known_, options_.resume ? FindInDirectory(options_.model_dir)
+                                           : FindInCluster(global_, options_.cluster, name));
   ASSIGN_OR_RETURN(result_.cutoffs, CheckAccuracyOptions(options_.accuracy));
-  ASSIGN_OR_RETURN(
-      ImportedData input,
-      OpenTrainingData(options_.data, options_.eval, options_.source, parallelism_, global_.quiet));
+  DataOptions source = options_.source;
+  if (known_.continued.has_value()) source.import.continued = &*known_.continued;
+  ASSIGN_OR_RETURN(ImportedData input, OpenTrainingData(options_.data, options_.eval, source,
+                                                        parallelism_, global_.quiet));
   data_ = std::move(input.data);
   eval_ = std::move(input.eval);
   model_.tokenizer = input.tokenizer;
@@ -161,12 +166,8 @@ absl::Status TrainRun::OpenInput() {
 absl::Status TrainRun::ResolveModel() {
   SpecOptions options = options_.spec;
   options.network = options_.source.text || options_.steps > 0;
-  ASSIGN_OR_RETURN(options.known, KnownModels(global_, options_.cluster));
-  if (options_.resume && !options_.model_dir.empty()) {
-    ASSIGN_OR_RETURN(const StoredModel stored, LoadModel(options_.model_dir));
-    options.base = stored.spec;
-    options.known = {stored.spec};
-  }
+  options.known = known_.specs;
+  if (options_.resume) options.base = known_.continued->spec;
   std::string explanation;
   ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
   if (!explanation.empty()) progress_->Say(explanation);
@@ -234,13 +235,9 @@ absl::Status TrainRun::PrepareDirectory() {
   record_ = BeginRunRecord({args_, options_.data, options_.eval}, *data_, *split_, parallelism_);
   model_.run_record = RunRecordToJson(record_);
   if (options_.resume) {
-    ASSIGN_OR_RETURN(const StoredModel stored,
-                     LoadForResume(options_.model_dir, model_.spec, model_.origin.shards));
-    continues_job_ = stored.spec == model_.spec;
-    model_.features = Continued(stored.features, model_.features);
-    model_.tokenizer = stored.tokenizer;
-    const bool same_labels = stored.spec.num_labels() == model_.spec.num_labels();
-    if (stored.label_counts.points > 0 && same_labels) model_.label_counts = stored.label_counts;
+    RETURN_IF_ERROR(CheckResume(*known_.continued, options_.model_dir, model_));
+    continues_job_ = known_.continued->spec == model_.spec;
+    ContinueTexts(*known_.continued, &model_);
   }
   return SaveModel(directory_->staging(), model_);
 }

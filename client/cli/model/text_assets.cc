@@ -173,7 +173,7 @@ std::vector<std::string> WordsOf(const std::shared_ptr<const Vocabulary>& vocabu
 }
 
 // What rows were learnt under: everything but numbers that were counted.
-std::string TextsDiffer(const StoredModel& there, const StoredModel& here) {
+std::string FilledTextsDiffer(const StoredModel& there, const StoredModel& here) {
   if (there.origin.data_kind != here.origin.data_kind) {
     return absl::StrCat("the data is ", there.origin.data_kind, " there, ", here.origin.data_kind,
                         " here");
@@ -277,7 +277,7 @@ absl::StatusOr<bool> TryToShare(CoordinatorClient& coordinator, StoredModel* mod
   RETURN_IF_ERROR(there.status());
   if (there->has_value()) {
     SharedTexts& texts = **there;
-    const std::string difference = TextsDiffer(texts.model, *model);
+    const std::string difference = FilledTextsDiffer(texts.model, *model);
     if (!difference.empty()) return Refuse(coordinator, *model, difference);
     replaces = texts.checksum;
     const bool grown = NameNewRows(*model, &texts.model);
@@ -335,6 +335,13 @@ absl::StatusOr<bool> FetchTexts(CoordinatorClient& coordinator, StoredModel* mod
   return true;
 }
 
+std::string TextsDiffer(StoredModel there, StoredModel here) {
+  there.spec = here.spec;
+  FillRows(&there);
+  FillRows(&here);
+  return FilledTextsDiffer(there, here);
+}
+
 absl::Status GiveTexts(CoordinatorClient& coordinator, const StoredModel& model) {
   return Give(coordinator, model, std::nullopt);
 }
@@ -350,9 +357,7 @@ absl::Status CheckTexts(CoordinatorClient& coordinator, const StoredModel& model
   if (absl::IsDataLoss(there.status())) return absl::OkStatus();  // ShareTexts() mends it
   RETURN_IF_ERROR(there.status());
   if (!there->has_value()) return absl::OkStatus();
-  StoredModel here = model;
-  FillRows(&here);
-  const std::string difference = TextsDiffer((*there)->model, here);
+  const std::string difference = TextsDiffer((*there)->model, model);
   return difference.empty() ? absl::OkStatus() : Refuse(coordinator, model, difference);
 }
 

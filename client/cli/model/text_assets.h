@@ -40,6 +40,10 @@ absl::Status ShareTexts(CoordinatorClient& coordinator, StoredModel* model);
 // Before a model of the cluster grows to `model`: refuses what ShareTexts() would refuse then.
 absl::Status CheckTexts(CoordinatorClient& coordinator, const StoredModel& model);
 
+// In which way `here`, with as many rows as `there` or more, learns from other data: label 3 is "a"
+// there, "b" here. "": in none that is known.
+std::string TextsDiffer(StoredModel there, StoredModel here);
+
 // For a new model of a cluster. Errors: those of the calls.
 absl::Status GiveTexts(CoordinatorClient& coordinator, const StoredModel& model);
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/protocol/reason_words.h"
@@ -23,8 +22,9 @@ std::vector<double> BatchBuckets() { return {1, 2, 4, 8, 16, 32, 64, 128, 256}; 
 
 }  // namespace
 
-PredictBatcher::PredictBatcher(BatcherOptions options, RankQueries rank, Metrics& metrics)
-    : options_(options), rank_(std::move(rank)) {
+PredictBatcher::PredictBatcher(BatcherOptions options, RankQueries rank, Metrics& metrics,
+                               const Clock& clock)
+    : options_(options), rank_(std::move(rank)), clock_(clock) {
   batch_queries_ = metrics.AddHistogram("dslide_serve_batch_queries",
                                         "Queries that were ranked together.", {}, BatchBuckets());
   queue_seconds_ = metrics.AddHistogram("dslide_serve_queue_seconds",
@@ -73,7 +73,7 @@ void PredictBatcher::Submit(RankJob job) {
     } else {
       waiting_queries_ += queries;
       queue_.Set(static_cast<double>(waiting_queries_));
-      waiting_.push_back({std::move(job), absl::Now(), !ranking_});
+      waiting_.push_back({std::move(job), clock_.Now(), !ranking_});
       return;
     }
   }
@@ -93,11 +93,11 @@ PredictBatcher::Jobs PredictBatcher::TakeBatch() {
       },
       this));
   if (!waiting_.empty() && !waiting_.front().at_once) {
-    mu_.AwaitWithDeadline(absl::Condition(this, &PredictBatcher::FullOrStopped),
-                          waiting_.front().since + options_.max_wait);
+    mu_.AwaitWithTimeout(absl::Condition(this, &PredictBatcher::FullOrStopped),
+                         waiting_.front().since + options_.max_wait - clock_.Now());
   }
   Jobs batch;
-  const absl::Time now = absl::Now();
+  const absl::Duration now = clock_.Now();
   int64_t queries = 0;
   while (!waiting_.empty()) {
     const int64_t more = QueriesOf(waiting_.front().job);
@@ -123,7 +123,7 @@ void PredictBatcher::Run() {
 
 void PredictBatcher::RankBatch(Jobs batch) {
   std::vector<RankJob*> kinds[2][2];  // [hashed][hidden]
-  const absl::Time now = absl::Now();
+  const absl::Duration now = clock_.Now();
   for (RankJob& job : batch) {
     const bool gone = job.cancelled && job.cancelled();
     if (gone || job.deadline <= now) {
@@ -145,16 +145,16 @@ void PredictBatcher::RankBatch(Jobs batch) {
 void PredictBatcher::RankKind(absl::Span<RankJob* const> jobs) {
   std::vector<const RankQuery*> queries;
   RankOptions options{.k = 0, .hashed = jobs.front()->options.hashed};
-  absl::Time deadline = absl::InfinitePast();  // of the most patient caller
+  absl::Duration deadline = -absl::InfiniteDuration();  // of the most patient caller
   for (const RankJob* job : jobs) {
     options.k = std::max(options.k, job->options.k);
     deadline = std::max(deadline, job->deadline);
     for (const RankQuery& query : job->queries) queries.push_back(&query);
   }
-  const absl::Time start = absl::Now();
+  const absl::Duration start = clock_.Now();
   absl::StatusOr<std::vector<Prediction>> ranked = rank_(queries, options, deadline);
   batch_queries_.Observe(static_cast<double>(queries.size()));
-  rank_seconds_.Observe(absl::ToDoubleSeconds(absl::Now() - start));
+  rank_seconds_.Observe(absl::ToDoubleSeconds(clock_.Now() - start));
   if (!ranked.ok()) {
     if (jobs.size() > 1 && absl::IsInvalidArgument(ranked.status())) {
       for (RankJob* const& job : jobs) RankKind(absl::MakeConstSpan(&job, 1));

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/components/ranking.h"
+#include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/net/metrics/metrics.h"
 
@@ -36,7 +37,7 @@ struct RankOptions {
 struct RankJob {
   std::vector<RankQuery> queries;
   RankOptions options;
-  absl::Time deadline;              // of the caller
+  absl::Duration deadline;          // of the caller, by the batcher's clock
   std::function<bool()> cancelled;  // whether the caller has gone; may be null
   // Called once, on the batcher's thread or in Submit(). An answer for each query, or the error.
   std::function<void(absl::StatusOr<std::vector<Prediction>>)> done;
@@ -53,9 +54,9 @@ struct BatcherOptions {
 };
 
 // The best labels of each query: all with features, or all with hidden vectors. To be given up at
-// `deadline`. On one thread.
+// `deadline`, by the batcher's clock. On one thread.
 using RankQueries = std::function<absl::StatusOr<std::vector<Prediction>>(
-    absl::Span<const RankQuery* const> queries, RankOptions options, absl::Time deadline)>;
+    absl::Span<const RankQuery* const> queries, RankOptions options, absl::Duration deadline)>;
 
 // A request is ranked with others of its kind. Whose deadline has passed, or whose caller has gone,
 // is not ranked. When several are refused together as InvalidArgument, each is ranked alone, so
@@ -64,8 +65,9 @@ using RankQueries = std::function<absl::StatusOr<std::vector<Prediction>>(
 // Thread safety: safe from any thread.
 class PredictBatcher {
  public:
-  // `metrics` must outlive it.
-  PredictBatcher(BatcherOptions options, RankQueries rank, Metrics& metrics);
+  // `metrics` and `clock` must outlive it.
+  PredictBatcher(BatcherOptions options, RankQueries rank, Metrics& metrics,
+                 const Clock& clock = SteadyClock());
   // Stops.
   ~PredictBatcher();
   PredictBatcher(const PredictBatcher&) = delete;
@@ -74,6 +76,9 @@ class PredictBatcher {
   // Queues the job. Its answer may be ResourceExhausted QUEUE_FULL with a pause, or Unavailable
   // SHUTTING_DOWN.
   void Submit(RankJob job);
+
+  // Of the deadlines.
+  const Clock& clock() const { return clock_; }
 
   // Answers what is queued and takes nothing more. Repeated calls do nothing.
   void Stop();
@@ -91,6 +96,7 @@ class PredictBatcher {
 
   const BatcherOptions options_;  // constant after construction
   const RankQueries rank_;        // constant after construction
+  const Clock& clock_;
   Histogram batch_queries_;
   Histogram queue_seconds_;
   Histogram rank_seconds_;
@@ -101,7 +107,7 @@ class PredictBatcher {
   absl::Mutex mu_;
   struct Waiting {
     RankJob job;
-    absl::Time since;
+    absl::Duration since;
     bool at_once;  // it found nothing being ranked
   };
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);

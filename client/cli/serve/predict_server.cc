@@ -39,11 +39,11 @@ absl::StatusOr<std::unique_ptr<PredictServer>> PredictServer::Start(const Global
     ServerRuntime* const runtime = raw->told_of_health_;
     if (runtime != nullptr) runtime->SetReady(health.ok(), std::string(health.message()));
   };
-  ASSIGN_OR_RETURN(server->model_, ServedModel::Open(global, options.model, server->metrics_));
+  server->model_ = std::make_unique<ServedModel>(global, options.model, server->metrics_);
   server->batcher_ = std::make_unique<PredictBatcher>(
       options.batcher,
       [model = server->model_.get()](absl::Span<const RankQuery* const> queries, RankOptions rank,
-                                     absl::Time deadline) {
+                                     absl::Duration deadline) {
         return model->Rank(queries, rank, deadline);
       },
       server->metrics_);
@@ -59,9 +59,12 @@ absl::StatusOr<std::unique_ptr<PredictServer>> PredictServer::Start(const Global
       ServerRuntime::Start(options.server, {{server->service_.get(), kPredictServiceName}},
                            server->metrics_, std::move(hooks)));
   RETURN_IF_ERROR(server->StartHttp(options));
-  server->runtime_->SetReady(true);
   server->told_of_health_ = server->runtime_.get();
   return server;
+}
+
+absl::Status PredictServer::StartModel(std::function<void(const absl::Status&)> opened) {
+  return model_->Start(std::move(opened));
 }
 
 absl::Status PredictServer::StartHttp(const PredictServerOptions& options) {
@@ -96,7 +99,10 @@ std::string PredictServer::http_address() const { return http_ == nullptr ? "" :
 StatusPage PredictServer::Page() const {
   const std::shared_ptr<const OpenModel> model = model_->current();  // shared: see current()
   StatusPage page;
-  if (model == nullptr) return page;
+  if (model == nullptr) {
+    page.facts = {{"Model", "not there yet"}};
+    return page;
+  }
   page.facts = {{"Model", model->model().spec.name},
                 {"Labels", PageCount(static_cast<double>(model->num_labels()))},
                 {"Features", PageCount(static_cast<double>(model->num_features()))},

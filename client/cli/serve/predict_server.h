@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,16 +33,20 @@ struct PredictServerOptions {
 // Thread safety: one thread.
 class PredictServer {
  public:
-  // Opens the model, then listens. `global` outlives the result.
-  // Errors: those of ServedModel::Open() and of ServerRuntime::Start(); InvalidArgument for
-  // settings that do not fit together, or plaintext that others could reach.
+  // Listens, alive but not ready. `global` outlives the result. Errors: those of
+  // ServerRuntime::Start(); InvalidArgument for settings that do not fit together, or plaintext
+  // that others could reach.
   static absl::StatusOr<std::unique_ptr<PredictServer>> Start(const GlobalOptions& global,
                                                               PredictServerOptions options);
   // Drains.
   ~PredictServer();
 
+  // As ServedModel::Start(). It is ready as soon as the model is open.
+  absl::Status StartModel(std::function<void(const absl::Status&)> opened = nullptr);
+
   ServerRuntime& runtime() { return *runtime_; }
   std::string http_address() const;
+  // Of an open model.
   ModelSpec spec() const { return model_->current()->model().spec; }
 
  private:

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "client/cli/serve/predict_page.h"
 #include "client/cli/serve/predict_request_service.h"
+#include "core/base/clock.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
@@ -70,6 +71,11 @@ std::string JsonOf(const google::protobuf::Message& message) {
   return json + "\n";
 }
 
+absl::Status NotThereYet() {
+  return StatusWithReason(absl::StatusCode::kUnavailable, reason::kUnknownModel,
+                          "the model is not there yet, this server waits for it: ask again later");
+}
+
 absl::StatusOr<absl::Duration> TimeoutOf(const HttpCall& call) {
   const std::string wanted = call.header("X-Request-Timeout");
   if (wanted.empty()) return absl::InfiniteDuration();
@@ -86,7 +92,7 @@ class PredictServiceImpl::Call final : public grpc::ServerUnaryReactor {
  public:
   Call(const RpcMetrics::Method& method, grpc::CallbackServerContext* context,
        const google::protobuf::Message& request)
-      : method_(method), context_(context), start_(absl::Now()) {
+      : method_(method), context_(context), start_(SteadyClock().Now()) {
     method_.RecordStarted();
     method_.RecordMessage(MessageDirection::kReceived,
                           static_cast<int64_t>(request.ByteSizeLong()));
@@ -99,7 +105,7 @@ class PredictServiceImpl::Call final : public grpc::ServerUnaryReactor {
     if (status.ok()) {
       method_.RecordMessage(MessageDirection::kSent, static_cast<int64_t>(response.ByteSizeLong()));
     }
-    method_.RecordHandled(status.code(), absl::Now() - start_);
+    method_.RecordHandled(status.code(), SteadyClock().Now() - start_);
     Finish(status.ok()
                ? grpc::Status::OK
                : EndFailedCall(method_.name(), RequestIdOf(context_->client_metadata()), status));
@@ -108,7 +114,7 @@ class PredictServiceImpl::Call final : public grpc::ServerUnaryReactor {
  private:
   const RpcMetrics::Method& method_;
   grpc::CallbackServerContext* const context_;
-  const absl::Time start_;
+  const absl::Duration start_;
 };
 
 PredictServiceImpl::PredictServiceImpl(PredictServiceOptions options, const ServedModel& model,
@@ -125,7 +131,9 @@ grpc::ServerUnaryReactor* PredictServiceImpl::Predict(grpc::CallbackServerContex
                                                       v1::PredictResponse* response) {
   auto* const call = new Call(rpc_metrics_.method("Predict"), context, *request);
   Answer(
-      *request, absl::FromChrono(context->deadline()), [context] { return context->IsCancelled(); },
+      // gRPC has the deadline by the wall clock.
+      *request, absl::FromChrono(context->deadline()) - absl::Now(),
+      [context] { return context->IsCancelled(); },
       [call, response](absl::StatusOr<v1::PredictResponse> answer) {
         const absl::Status status = answer.status();
         if (status.ok()) *response = *std::move(answer);
@@ -138,15 +146,17 @@ grpc::ServerUnaryReactor* PredictServiceImpl::GetModel(grpc::CallbackServerConte
                                                        const v1::GetModelRequest* request,
                                                        v1::GetModelResponse* response) {
   auto* const call = new Call(rpc_metrics_.method("GetModel"), context, *request);
-  *response = Describe();
-  call->End(absl::OkStatus(), *response);
+  absl::StatusOr<v1::GetModelResponse> described = Describe();
+  if (described.ok()) *response = *std::move(described);
+  call->End(described.status(), *response);
   return call;
 }
 
-void PredictServiceImpl::Answer(const v1::PredictRequest& request, absl::Time deadline,
+void PredictServiceImpl::Answer(const v1::PredictRequest& request, absl::Duration patience,
                                 std::function<bool()> cancelled, Done done) const {
   // Shared with the answer: names are those of the model that was asked.
   const std::shared_ptr<const OpenModel> model = model_.current();
+  if (model == nullptr) return done(NotThereYet());
   absl::StatusOr<PreparedRequest> checked =
       PreparePrediction(request, *model, options_.hashed_by_default);
   if (!checked.ok()) return done(checked.status());
@@ -155,7 +165,7 @@ void PredictServiceImpl::Answer(const v1::PredictRequest& request, absl::Time de
   RankJob job;
   job.queries = std::move(prepared->queries);
   job.options = prepared->options;
-  job.deadline = std::min(deadline, absl::Now() + options_.request_timeout);
+  job.deadline = batcher_.clock().Now() + std::min(patience, options_.request_timeout);
   job.cancelled = std::move(cancelled);
   job.done = [model, prepared,
               done = std::move(done)](const absl::StatusOr<std::vector<Prediction>>& ranked) {
@@ -165,8 +175,9 @@ void PredictServiceImpl::Answer(const v1::PredictRequest& request, absl::Time de
   batcher_.Submit(std::move(job));
 }
 
-v1::GetModelResponse PredictServiceImpl::Describe() const {
+absl::StatusOr<v1::GetModelResponse> PredictServiceImpl::Describe() const {
   const std::shared_ptr<const OpenModel> model = model_.current();  // shared: see current()
+  if (model == nullptr) return NotThereYet();
   v1::GetModelResponse described;
   described.set_model(model->model().spec.name);
   described.set_num_labels(model->num_labels());
@@ -195,7 +206,7 @@ absl::StatusOr<std::string> PredictServiceImpl::PredictJson(const HttpCall& call
   ASSIGN_OR_RETURN(const absl::Duration timeout, TimeoutOf(call));
   absl::Notification ready;
   absl::StatusOr<v1::PredictResponse> answer;
-  Answer(request, absl::Now() + timeout, nullptr, [&](absl::StatusOr<v1::PredictResponse> got) {
+  Answer(request, timeout, nullptr, [&](absl::StatusOr<v1::PredictResponse> got) {
     answer = std::move(got);
     ready.Notify();
   });
@@ -210,16 +221,20 @@ HttpReply PredictServiceImpl::Http(const HttpCall& call) const {
     if (std::optional<HttpReply> page = PredictPage(call.path); page.has_value()) {
       return *std::move(page);
     }
-    if (call.path == "/v1/model") return {.type = kJsonType, .body = JsonOf(Describe())};
+    if (call.path == "/v1/model") {
+      const absl::StatusOr<v1::GetModelResponse> described = Describe();
+      if (described.ok()) return {.type = kJsonType, .body = JsonOf(*described)};
+      return ErrorReply(described.status(), wire::RequestIdOrNew(call.header("X-Request-Id")));
+    }
   }
   if (call.path == "/v1/predict" && call.method == "POST") {
-    const absl::Time start = absl::Now();
+    const absl::Duration start = SteadyClock().Now();
     const std::string request_id = wire::RequestIdOrNew(call.header("X-Request-Id"));
     absl::StatusOr<std::string> json = PredictJson(call);
     HttpReply reply = json.ok() ? HttpReply{.type = kJsonType, .body = *std::move(json)}
                                 : ErrorReply(json.status(), request_id);
     reply.headers.emplace_back("X-Request-Id", request_id);
-    http_seconds_.Observe(absl::ToDoubleSeconds(absl::Now() - start));
+    http_seconds_.Observe(absl::ToDoubleSeconds(SteadyClock().Now() - start));
     return reply;
   }
   if (call.path == "/v1/predict") {

@@ -61,10 +61,10 @@ class PredictServiceImpl final : public v1::PredictService::CallbackService {
   class Call;
   using Done = std::function<void(absl::StatusOr<v1::PredictResponse>)>;
 
-  // Answers by `done`, on any thread. `cancelled` may be null.
-  void Answer(const v1::PredictRequest& request, absl::Time deadline,
+  // Answers by `done`, on any thread. patience: how long the caller waits. `cancelled` may be null.
+  void Answer(const v1::PredictRequest& request, absl::Duration patience,
               std::function<bool()> cancelled, Done done) const;
-  v1::GetModelResponse Describe() const;
+  absl::StatusOr<v1::GetModelResponse> Describe() const;
   absl::StatusOr<std::string> PredictJson(const HttpCall& call) const;
 
   const PredictServiceOptions options_;

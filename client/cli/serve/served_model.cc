@@ -4,9 +4,12 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/coordinator_reason_words.h"
+#include "core/protocol/reason_words.h"
 #include "core/system/file_list.h"
+#include "core/system/listen_address.h"
 #include "core/system/log.h"
 
 namespace dslide::cli {
@@ -115,22 +118,74 @@ int64_t OpenModel::num_features() const {
                                       : static_cast<int64_t>(model().features.idf.size());
 }
 
-ServedModel::ServedModel(const GlobalOptions& global, ServedModelOptions options, Metrics& metrics)
+ServedModel::ServedModel(const GlobalOptions& global, ServedModelOptions options, Metrics& metrics,
+                         const Clock& clock)
     : global_(options.model.cluster.empty() ? global : WithShortCalls(global)),
       options_(std::move(options)),
+      clock_(clock),
       opened_(metrics.AddCounter("dslide_serve_model_opens_total",
                                  "Times that the model was opened: at the start, after a change, "
                                  "after its cluster was away.")) {}
 
-absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Open(const GlobalOptions& global,
-                                                               ServedModelOptions options,
-                                                               Metrics& metrics) {
-  std::unique_ptr<ServedModel> served(new ServedModel(global, std::move(options), metrics));
-  RETURN_IF_ERROR(served->Reopen());
-  if (served->of_cluster()) {
-    served->watcher_ = std::thread([raw = served.get()] { raw->Watch(); });
+absl::Status ServedModel::Start(std::function<void(const absl::Status&)> opened) {
+  if (!of_cluster()) {
+    const absl::Status status = Reopen();
+    SetHealth(status);
+    if (status.ok() && opened) opened(status);
+    return status;
   }
-  return served;
+  watcher_ = std::thread([this, opened = std::move(opened)] {
+    if (AwaitModel(opened)) Watch();
+  });
+  return absl::OkStatus();
+}
+
+bool ServedModel::MayArrive(const absl::Status& status) const {
+  // A model that is being made is not complete yet, or has no names and weights yet.
+  if (MayHeal(status) || ReasonOf(status) == reason::kUnknownModel ||
+      ReasonOf(status) == reason::kUnknownAssets) {
+    return true;
+  }
+  // A host that is just being started may have no name yet.
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(options_.model.cluster);
+  return absl::IsInvalidArgument(status) && address.ok() && !address->is_unix &&
+         !ResolveHost(*address).ok();
+}
+
+bool ServedModel::AwaitModel(const std::function<void(const absl::Status&)>& opened) {
+  const absl::Duration deadline = clock_.Now() + options_.patience;
+  absl::Status shown;
+  for (;;) {
+    absl::Status status = Reopen();
+    if (status.ok()) {
+      SetHealth(status);
+      if (opened) opened(status);
+      return true;
+    }
+    const bool over = clock_.Now() + kUnhealthyPause >= deadline;
+    if (over || !MayArrive(status)) {
+      if (over && options_.patience > absl::ZeroDuration()) {
+        status =
+            StatusWithReason(status.code(), ReasonOf(status),
+                             absl::StrCat(status.message(), "; waited for ",
+                                          absl::FormatDuration(options_.patience), " (--wait)"));
+      }
+      if (opened) opened(status);
+      return false;
+    }
+    if (status != shown) {
+      LogWarning("waiting for the model",
+                 {{"cluster", options_.model.cluster}, {"why", status.message()}});
+      if (options_.on_health) options_.on_health(status);
+      shown = status;
+    }
+    if (!Pause(kUnhealthyPause)) return false;
+  }
+}
+
+bool ServedModel::Pause(absl::Duration pause) {
+  const absl::MutexLock lock(&mu_);
+  return !mu_.AwaitWithTimeout(absl::Condition(&stopped_), pause);
 }
 
 ServedModel::~ServedModel() { Close().IgnoreError(); }
@@ -157,7 +212,7 @@ absl::Status ServedModel::Reopen() {
 }
 
 absl::StatusOr<std::vector<Prediction>> ServedModel::Rank(
-    absl::Span<const RankQuery* const> queries, RankOptions options, absl::Time deadline) {
+    absl::Span<const RankQuery* const> queries, RankOptions options, absl::Duration deadline) {
   for (;;) {
     std::shared_ptr<OpenModel> model;  // as current_
     {
@@ -171,8 +226,7 @@ absl::StatusOr<std::vector<Prediction>> ServedModel::Rank(
     }
     if (!of_cluster() || !MayHeal(ranked.status())) return ranked;
     SetHealth(ranked.status());
-    if (absl::Now() + kReopenPause >= deadline) return ranked;
-    absl::SleepFor(kReopenPause);
+    if (clock_.Now() + kReopenPause >= deadline || !Pause(kReopenPause)) return ranked;
     Reopen().IgnoreError();  // the next attempt says what is wrong
   }
 }
@@ -208,10 +262,7 @@ absl::Status ServedModel::Refresh() {
 void ServedModel::Watch() {
   absl::Duration pause = options_.refresh;
   for (;;) {
-    {
-      const absl::MutexLock lock(&mu_);
-      if (mu_.AwaitWithTimeout(absl::Condition(&stopped_), pause)) return;
-    }
+    if (!Pause(pause)) return;
     const absl::Status health = Refresh();
     // While its records are made anew, a model is asked as it was opened.
     if (health.ok() || MayHeal(health)) SetHealth(health);

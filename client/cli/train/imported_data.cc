@@ -56,26 +56,40 @@ class ScopedFolder {
   std::string path_;
 };
 
+// Points that were imported from `source`, which errors name.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenPart(const std::string& path,
+                                                  const std::string& source,
                                                   Parallelism parallelism) {
   SparseDatasetOptions sparse;
   sparse.parallelism = parallelism;
   sparse.count_document_frequency = true;
+  sparse.shown_path = source;
   ASSIGN_OR_RETURN(std::unique_ptr<SparseDataset> data, SparseDataset::Open(path, sparse));
   return std::unique_ptr<Dataset>(std::move(data));
 }
 
 // Requires that the file's name says its format.
-absl::StatusOr<ImportOptions> OptionsOf(const std::string& path, const ImportFlags& flags) {
+absl::StatusOr<ImportOptions> OptionsOf(const std::string& path, ImportFlags flags) {
+  flags.options.files = {path};
+  flags.options.source.format = *ImportFormatOf(path);
   ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(flags));
-  options.source.format = *ImportFormatOf(path);
   // Its name says so, and a comma that was not asked for is the default.
   if (absl::EndsWith(PlainName(path), ".tsv") && options.source.delimiter == ",") {
     options.source.delimiter = "tab";
   }
-  options.files = {path};
   options.stop_requested = &InterruptGuard::Interrupted;
   return options;
+}
+
+std::string ImportNote(const ImportReport& report, const KnownNames& known) {
+  std::string note = absl::StrCat("Imported ", WithThousands(report.rows),
+                                  " rows: ", WithThousands(report.train.points), " training and ",
+                                  WithThousands(report.test.points), " test points");
+  if (!known.labels.empty()) {
+    absl::StrAppend(&note, "; new to the model: ", WithThousands(report.new_labels), " labels, ",
+                    WithThousands(report.new_features), " features");
+  }
+  return note;
 }
 
 }  // namespace
@@ -97,26 +111,18 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImportedFor(const StoredModel& mode
                                                          const std::string& path,
                                                          const ImportFlags& flags,
                                                          Parallelism parallelism) {
-  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(path, flags));
-  const bool cuts_texts = options.source.format != ImportFormat::kSvmlight;
-  const bool has_names = !model.labels.empty() && !model.features.names.empty() &&
-                         !model.features.names.front().empty();
-  if (!has_names || (cuts_texts && !model.tokenizer.has_value())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": the model does not know ",
-                     has_names ? "how texts are cut (its data had no tokenizer.json)"
-                               : "what features and labels are called (its data had no names)",
-                     "; give the points as sparse text instead"));
-  }
+  ImportFlags kept = flags;
+  kept.continued = &model;
+  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(path, kept));
+  // Points of a file have the shape of the model, also for rows that nobody has named.
+  options.known = {.features = model.features.names, .labels = model.labels};
   ASSIGN_OR_RETURN(const std::unique_ptr<ScopedFolder> folder, ScopedFolder::Create());
-  options.tokenizer = model.tokenizer.value_or(TokenizerOptions());
   options.source.labels_optional = true;
   options.output_dir = folder->path();
   options.parallelism = parallelism;
   const std::string points = folder->path() + "/points.txt";
-  RETURN_IF_ERROR(
-      ImportForModel(options, {.features = model.features.names, .labels = model.labels}, points));
-  return OpenPart(points, parallelism);
+  RETURN_IF_ERROR(ImportForModel(options, points));
+  return OpenPart(points, path, parallelism);
 }
 
 absl::StatusOr<ImportedData> OpenImported(const std::string& data, const std::string& eval,
@@ -137,16 +143,14 @@ absl::StatusOr<ImportedData> OpenImported(const std::string& data, const std::st
   if (!quiet) options.progress = ImportProgress();
   ASSIGN_OR_RETURN(const ImportReport report, ImportData(options));
   if (!quiet) {
-    PrintNote(absl::StrCat("Imported ", WithThousands(report.rows),
-                           " rows: ", WithThousands(report.train.points), " training and ",
-                           WithThousands(report.test.points), " test points"));
+    PrintNote(ImportNote(report, options.known));
   }
   NoteSuspectedSeparator(report);
   ImportedData imported;
   ASSIGN_OR_RETURN(imported.tokenizer, FindTokenizer(folder->path() + "/train.txt"));
-  ASSIGN_OR_RETURN(imported.data, OpenPart(folder->path() + "/train.txt", parallelism));
+  ASSIGN_OR_RETURN(imported.data, OpenPart(folder->path() + "/train.txt", data, parallelism));
   if (eval.empty()) return imported;
-  ASSIGN_OR_RETURN(imported.eval, OpenPart(folder->path() + "/test.txt", parallelism));
+  ASSIGN_OR_RETURN(imported.eval, OpenPart(folder->path() + "/test.txt", eval, parallelism));
   return imported;
 }
 

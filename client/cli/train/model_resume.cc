@@ -1,44 +1,107 @@
 #include "client/cli/train/model_resume.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/cluster/connect.h"
+#include "client/cli/model/text_assets.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/coordinator_reason_words.h"
+#include "core/protocol/reason_words.h"
 #include "core/spec/model_growth.h"
 #include "core/spec/spec_difference.h"
 
 namespace dslide::cli {
+namespace {
 
-absl::StatusOr<StoredModel> LoadForResume(const std::string& path, const ModelSpec& wanted,
-                                          int64_t shards) {
-  ASSIGN_OR_RETURN(StoredModel stored, LoadModel(path));
-  if (const auto difference = FirstDifference(stored.spec, wanted);
-      difference.has_value() && !IsGrownFrom(stored.spec, wanted)) {
+// What stands in *values for places that `kept` has nothing for stays.
+template <typename T>
+void Continue(std::vector<T> kept, std::vector<T>* values) {
+  if (kept.size() > values->size()) kept.resize(values->size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] != T()) (*values)[i] = std::move(kept[i]);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<KnownModels> FindInDirectory(const std::string& path) {
+  KnownModels known;
+  ASSIGN_OR_RETURN(known.continued, LoadModel(path));
+  known.specs = {known.continued->spec};
+  return known;
+}
+
+absl::StatusOr<std::string> ChooseModel(const std::vector<ModelSpec>& models,
+                                        const std::string& name) {
+  if (!name.empty()) return name;
+  if (models.size() == 1) return models.front().name;
+  if (models.empty()) {
+    return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kUnknownModel,
+                            "the cluster has no model: train one first");
+  }
+  std::vector<std::string> names;
+  for (const ModelSpec& spec : models) names.push_back(spec.name);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the cluster has several models, choose one with --name: ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<KnownModels> FindInCluster(const GlobalOptions& global, const std::string& cluster,
+                                          const std::string& name) {
+  KnownModels known;
+  if (cluster.empty()) return known;
+  ASSIGN_OR_RETURN(const auto coordinator, ConnectToCoordinator(global, cluster));
+  ASSIGN_OR_RETURN(known.specs, coordinator->ListModels());
+  for (const ModelSpec& spec : known.specs) {
+    if (spec.name != name) continue;
+    StoredModel model;
+    model.spec = spec;
+    const absl::StatusOr<bool> fetched = FetchTexts(*coordinator, &model);
+    if (absl::IsDataLoss(fetched.status())) continue;  // a training mends them
+    RETURN_IF_ERROR(fetched.status());
+    if (*fetched) known.continued = std::move(model);
+  }
+  return known;
+}
+
+absl::Status CheckResume(const StoredModel& stored, const std::string& path,
+                         const StoredModel& wanted) {
+  if (const auto difference = FirstDifference(stored.spec, wanted.spec);
+      difference.has_value() && !IsGrownFrom(stored.spec, wanted.spec)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--resume: the model in ", path, " was made with other settings: its ",
                      Describe(*difference),
                      "; give the same --model and flags, except those of the training itself"));
+  }
+  if (const std::string difference = TextsDiffer(stored, wanted); !difference.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--resume: the model in ", path, " learns from other data: ", difference,
+                     ": make the data with the model's names (dslide data import --model-dir ",
+                     path, "), or train a model of its own"));
   }
   if (stored.origin.shards < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("--resume: ", path, " was trained on a cluster, which holds its rows: train ",
                      "it further there, with --cluster HOST:PORT"));
   }
-  if (stored.origin.shards != shards) {
-    return absl::InvalidArgumentError(absl::StrCat("--resume: the rows in ", path, " are those of ",
-                                                   stored.origin.shards, " shards, not of ", shards,
-                                                   ": give --shards ", stored.origin.shards));
+  if (stored.origin.shards != wanted.origin.shards) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--resume: the rows in ", path, " are those of ", stored.origin.shards, " shards, not of ",
+        wanted.origin.shards, ": give --shards ", stored.origin.shards));
   }
-  RETURN_IF_ERROR(CheckRowsKept(path, stored));
-  return stored;
+  return CheckRowsKept(path, stored);
 }
 
-FeatureStats Continued(FeatureStats kept, const FeatureStats& data) {
-  for (size_t i = kept.idf.size(); i < data.idf.size(); ++i) kept.idf.push_back(data.idf[i]);
-  for (size_t i = kept.names.size(); i < data.names.size(); ++i) {
-    kept.names.push_back(data.names[i]);
-  }
-  return kept;
+void ContinueTexts(StoredModel kept, StoredModel* model) {
+  Continue(std::move(kept.features.idf), &model->features.idf);
+  Continue(std::move(kept.features.names), &model->features.names);
+  Continue(std::move(kept.labels), &model->labels);
+  model->tokenizer = kept.tokenizer;
+  if (kept.label_counts.points == 0) return;
+  Continue(std::move(kept.label_counts.of_label), &model->label_counts.of_label);
+  model->label_counts.points = kept.label_counts.points;
 }
 
 absl::Status PrepareJob(ClusterClient& cluster, bool continues) {

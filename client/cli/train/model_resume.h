@@ -3,25 +3,46 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/cli/console/global_options.h"
 #include "client/cli/model/model_dir.h"
 #include "client/cpp/cluster_client.h"
 #include "core/spec/model_spec.h"
 
 namespace dslide::cli {
 
-// The model of a directory, for a training with settings `wanted` on so many shards.
-// Errors: those of LoadModel() and CheckRowsKept(); InvalidArgument when it was made with other
-// settings, but those of training, or on other shards.
-absl::StatusOr<StoredModel> LoadForResume(const std::string& path, const ModelSpec& wanted,
-                                          int64_t shards);
+// Models that are there before a training begins or files are imported.
+struct KnownModels {
+  std::vector<ModelSpec> specs = {};          // of the cluster, or the one of the directory
+  std::optional<StoredModel> continued = {};  // the one that data is for; none when it has no texts
+};
 
-// What is known of the features of a model whose training goes on with new data: as it was, and
-// what the data says of those that it did not have.
-FeatureStats Continued(FeatureStats kept, const FeatureStats& data);
+// `name`, or that of the only model where it is "". Errors: InvalidArgument when there is none or
+// several.
+absl::StatusOr<std::string> ChooseModel(const std::vector<ModelSpec>& models,
+                                        const std::string& name);
+
+// Of the directory, or of the cluster HOST:PORT unless that is "". `name`: the model that data is
+// for; it need not be there. Errors: those of LoadModel(), ConnectToCoordinator() and FetchTexts(),
+// but for texts that are damaged: those are none.
+absl::StatusOr<KnownModels> FindInDirectory(const std::string& path);
+absl::StatusOr<KnownModels> FindInCluster(const GlobalOptions& global, const std::string& cluster,
+                                          const std::string& name);
+
+// Whether training the model of a directory can go on as `wanted`. Errors: those of
+// CheckRowsKept(); InvalidArgument when it was made with other settings, but those of training, or
+// on other shards.
+absl::Status CheckResume(const StoredModel& stored, const std::string& path,
+                         const StoredModel& wanted);
+
+// Gives a model whose training goes on with new data what is known of its features and labels: as
+// it was, and what the data says of those that it did not have.
+void ContinueTexts(StoredModel kept, StoredModel* model);
 
 // Makes the job of a client ready to go on: one that was interrupted `continues`; one that has
 // ended would have no work left, and one of other settings would refuse these: they begin again.

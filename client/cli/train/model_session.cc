@@ -5,13 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/cli/model/text_assets.h"
 #include "client/cli/train/data_source.h"
+#include "client/cli/train/model_resume.h"
 #include "client/cpp/unary_call.h"
 #include "client/trainer/trainer.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/coordinator_reason_words.h"
 #include "core/spec/spec_difference.h"
 #include "core/spec/table_rows.h"
 
@@ -146,15 +148,7 @@ absl::Status ModelSession::FindModel(const ModelOptions& options) {
   std::string name = options.name.empty() ? model_.spec.name : options.name;
   if (name.empty()) {
     ASSIGN_OR_RETURN(const std::vector<ModelSpec> known, cluster.coordinator().ListModels());
-    std::vector<std::string> names;
-    for (const ModelSpec& spec : known) names.push_back(spec.name);
-    if (names.size() != 1) {
-      return absl::InvalidArgumentError(
-          names.empty() ? "the cluster has no model: train one first"
-                        : absl::StrCat("the cluster has several models, choose one with --name: ",
-                                       absl::StrJoin(names, ", ")));
-    }
-    name = names.front();
+    ASSIGN_OR_RETURN(name, ChooseModel(known, name));
   }
   ASSIGN_OR_RETURN(ModelSpec spec, cluster.FindModel(name));
   if (!options.model_dir.empty()) {
@@ -181,7 +175,8 @@ absl::Status ModelSession::OpenChannels(const ModelOptions& options) {
   absl::StatusOr<std::unique_ptr<BatchPreparer>> made =
       BatchPreparer::Open(cluster, *network_, {.idf = model_.features.idf});
   if (!made.ok()) {
-    return absl::InvalidArgumentError(
+    return StatusWithReason(
+        absl::StatusCode::kInvalidArgument, reason::kUnknownAssets,
         absl::StrCat(made.status().message(),
                      "; the cluster does not know them, and the --model-dir of the "
                      "training does: name it"));

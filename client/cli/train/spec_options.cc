@@ -245,6 +245,13 @@ bool SpecOptions::wants_network() const {
          precision;
 }
 
+absl::StatusOr<std::string> ResolveName(const SpecOptions& options) {
+  if (options.name.has_value()) return *options.name;
+  if (options.model_file.empty()) return DefaultNetwork(0).name;
+  ASSIGN_OR_RETURN(ModelSpec spec, ReadSpec(options.model_file));
+  return std::move(spec.name);
+}
+
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data,
                                       std::string* explanation) {
   const bool choose =

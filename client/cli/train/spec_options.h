@@ -60,6 +60,9 @@ void AddSpecOptions(CliCommand app, SpecOptions& options);
 void AddGrowthOptions(CliCommand app, SpecOptions& options);
 absl::Status CheckGrowthOptions(const SpecOptions& options, bool may_continue);
 
+// The name of the model that ResolveSpec() resolves. Errors: those of reading the file.
+absl::StatusOr<std::string> ResolveName(const SpecOptions& options);
+
 // Reads the file or derives the spec, applies the flags, and fills in what the data says.
 // Errors: NotFound for the file; InvalidArgument naming field or flag, value and range, or both
 // sizes where the spec and the data disagree.

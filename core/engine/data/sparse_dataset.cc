@@ -184,7 +184,7 @@ absl::Status MergeScans(const std::string& path, absl::string_view text, const S
 absl::StatusOr<std::unique_ptr<SparseDataset>> SparseDataset::Open(
     const std::string& path, const SparseDatasetOptions& options) {
   std::unique_ptr<SparseDataset> dataset(new SparseDataset());
-  dataset->path_ = path;
+  dataset->path_ = options.shown_path.empty() ? path : options.shown_path;
   ASSIGN_OR_RETURN(dataset->file_, DataFile::Open(path, options.file));
   dataset->text_ = dataset->file_.bytes();
   RETURN_IF_ERROR(dataset->Index(options));

@@ -34,6 +34,8 @@ struct SparseDatasetOptions {
   // ids; Notes() says when they have not.
   std::string feature_names;
   std::string label_names;
+  // What path() and errors say instead of the path; "": the path.
+  std::string shown_path;
   DataFileOptions file;
 };
 

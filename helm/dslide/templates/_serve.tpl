@@ -19,6 +19,8 @@
 - --http=
 {{- end }}
 - --mode={{ $serve.mode }}
+{{- /* Its cluster may come, and its model be trained, long after it. */}}
+- --wait=24h
 - --drain-delay={{ int $serve.drain.delay }}s
 - --drain-timeout={{ int $serve.drain.timeout }}s
 {{- if .Values.tls.enabled }}

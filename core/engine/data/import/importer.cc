@@ -97,7 +97,7 @@ class Importer {
 
   absl::Status ReadFile(const std::string& path, bool is_test);
   absl::StatusOr<ImportReport> Write();
-  absl::Status WriteForModel(const KnownNames& names, const std::string& path);
+  absl::Status WriteForModel(const std::string& path);
 
  private:
   absl::Status AddRows(std::vector<CutRow>* rows);
@@ -169,10 +169,15 @@ absl::Status Importer::AddRow(const CutRow& row) {
 }
 
 absl::StatusOr<ImportReport> Importer::Write() {
-  const NameCounts::Ranking features = features_.Rank(options_.min_count, options_.max_features);
-  const NameCounts::Ranking labels = labels_.Rank(options_.min_label_count, kMaxTableRows);
+  const KnownNames& known = options_.known;
+  const NameCounts::Ranking features =
+      features_.Rank(options_.min_count, options_.max_features, known.features);
+  const NameCounts::Ranking labels =
+      labels_.Rank(options_.min_label_count, kMaxTableRows, known.labels);
   report_.features = static_cast<int64_t>(features.names.size());
   report_.labels = static_cast<int64_t>(labels.names.size());
+  report_.new_features = report_.features - static_cast<int64_t>(known.features.size());
+  report_.new_labels = report_.labels - static_cast<int64_t>(known.labels.size());
   report_.features_left_out = features.left_out;
   report_.labels_left_out = labels.left_out;
   report_.suspected_separator = label_fields_.SuspectedSeparator();
@@ -197,10 +202,11 @@ absl::StatusOr<ImportReport> Importer::Write() {
   return report_;
 }
 
-absl::Status Importer::WriteForModel(const KnownNames& names, const std::string& path) {
+absl::Status Importer::WriteForModel(const std::string& path) {
   if (report_.rows == 0) {
     return absl::InvalidArgumentError(absl::StrCat(options_.files.front(), " has no row"));
   }
+  const KnownNames& names = options_.known;
   const std::vector<uint32_t> features = features_.Match(names.features);
   const std::vector<uint32_t> labels = labels_.Match(names.labels);
   ImportReport report;
@@ -263,15 +269,14 @@ absl::StatusOr<ImportReport> ImportData(const ImportOptions& options) {
   return importer.Write();
 }
 
-absl::Status ImportForModel(const ImportOptions& options, const KnownNames& names,
-                            const std::string& path) {
+absl::Status ImportForModel(const ImportOptions& options, const std::string& path) {
   RETURN_IF_ERROR(options.Validate());
   ASSIGN_OR_RETURN(PointSpill spill, PointSpill::Create(options.output_dir));
   Importer importer(options, /*keep_all=*/true, std::move(spill));
   for (const std::string& file : options.files) {
     RETURN_IF_ERROR(importer.ReadFile(file, /*is_test=*/false));
   }
-  return importer.WriteForModel(names, path);
+  return importer.WriteForModel(path);
 }
 
 }  // namespace dslide

@@ -9,13 +9,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/engine/data/import/import_source.h"
 #include "core/engine/data/text/tokenizer.h"
 
 namespace dslide {
+
+// The names of a model, in id order; "" for rows without one.
+struct KnownNames {
+  std::vector<std::string> features = {};
+  std::vector<std::string> labels = {};
+};
 
 struct ImportOptions {
   ImportSource source;
@@ -25,10 +30,12 @@ struct ImportOptions {
   // order. [0, 1)
   double test_fraction = 0;
   TokenizerOptions tokenizer;
-  // Names on fewer training points are left out. At least 1.
+  // They keep their ids, and stay where no point has them; other names get the next ids.
+  KnownNames known = {};
+  // Other names on fewer training points are left out. At least 1.
   int64_t min_count = 1;
   int64_t min_label_count = 1;
-  // Features at most, those on most training points. [1, kMaxTableRows]
+  // Features at most: the known ones, and those on most training points. [1, kMaxTableRows]
   int64_t max_features = 1000000;
   // Receives train.txt, test.txt, features.txt, labels.txt and, where texts were cut,
   // tokenizer.json; made when absent. A set that is there is replaced only where that is asked for.
@@ -58,6 +65,8 @@ struct ImportReport {
   ImportPart test;
   int64_t features = 0;
   int64_t labels = 0;
+  int64_t new_features = 0;  // of these: names that were not known
+  int64_t new_labels = 0;
   int64_t features_left_out = 0;  // too rare or too many
   int64_t labels_left_out = 0;
   // What seems to separate labels although it was not named; "": nothing.
@@ -65,8 +74,9 @@ struct ImportReport {
 };
 
 // Reads the rows once, in order, and keeps them in a temporary file of `output_dir` while it counts
-// names; these are all that memory must hold. Ids go by falling number of training points, then
-// alphabetically. The same files give the same bytes for any number of threads.
+// names; these are all that memory must hold. Ids of names that are not known go by falling number
+// of training points, then alphabetically. The same files give the same bytes for any number of
+// threads.
 //
 // A row without a label that is kept is no point, nor is a training row without a word that is
 // kept. A test row without one stays: the model will meet such texts.
@@ -76,17 +86,11 @@ struct ImportReport {
 // `output_dir` holds a set already; system errors naming the path.
 absl::StatusOr<ImportReport> ImportData(const ImportOptions& options);
 
-// The names of a model, in id order.
-struct KnownNames {
-  absl::Span<const std::string> features;
-  absl::Span<const std::string> labels;
-};
-
 // Writes every row of `options.files` as a point, in order, to a file in the sparse text format;
-// what the model does not know is dropped. Of the options, source, files, tokenizer, parallelism
-// and progress count; output_dir holds temporary files. Errors: those of ImportOptions::Validate()
-// and of the readers; InvalidArgument when there is no row; system errors.
-absl::Status ImportForModel(const ImportOptions& options, const KnownNames& names,
-                            const std::string& path);
+// names that are not known are dropped. Of the options, source, files, tokenizer, known names,
+// parallelism and progress count; output_dir holds temporary files. Errors: those of
+// ImportOptions::Validate() and of the readers; InvalidArgument when there is no row; system
+// errors.
+absl::Status ImportForModel(const ImportOptions& options, const std::string& path);
 
 }  // namespace dslide

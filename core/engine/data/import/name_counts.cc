@@ -13,20 +13,24 @@ uint32_t NameCounts::Number(absl::string_view name) {
   return number;
 }
 
-NameCounts::Ranking NameCounts::Rank(int64_t min_count, int64_t max_size) const {
+NameCounts::Ranking NameCounts::Rank(int64_t min_count, int64_t max_size,
+                                     absl::Span<const std::string> known) const {
+  Ranking ranking;
+  ranking.names.assign(known.begin(), known.end());
+  ranking.ids = Match(known);
   std::vector<uint32_t> order;
-  int64_t counted = 0;
+  int64_t counted = 0;  // of those that are not known
   for (uint32_t number = 0; number < counts_.size(); ++number) {
+    if (ranking.ids[number] != Ranking::kLeftOut) continue;
     if (counts_[number] > 0) ++counted;
     if (counts_[number] >= min_count) order.push_back(number);
   }
   std::sort(order.begin(), order.end(), [this](uint32_t a, uint32_t b) {
     return counts_[a] != counts_[b] ? counts_[a] > counts_[b] : names_[a] < names_[b];
   });
-  if (static_cast<int64_t>(order.size()) > max_size) order.resize(static_cast<size_t>(max_size));
-  Ranking ranking;
+  const int64_t room = std::max<int64_t>(0, max_size - static_cast<int64_t>(known.size()));
+  if (static_cast<int64_t>(order.size()) > room) order.resize(static_cast<size_t>(room));
   ranking.left_out = counted - static_cast<int64_t>(order.size());
-  ranking.ids.assign(counts_.size(), Ranking::kLeftOut);
   for (const uint32_t number : order) {
     ranking.ids[number] = static_cast<uint32_t>(ranking.names.size());
     ranking.names.emplace_back(names_[number]);
@@ -37,7 +41,7 @@ NameCounts::Ranking NameCounts::Rank(int64_t min_count, int64_t max_size) const 
 std::vector<uint32_t> NameCounts::Match(absl::Span<const std::string> names) const {
   std::vector<uint32_t> ids(names_.size(), Ranking::kLeftOut);
   for (size_t id = 0; id < names.size(); ++id) {
-    const auto number = numbers_.find(names[id]);
+    const auto number = names[id].empty() ? numbers_.end() : numbers_.find(names[id]);
     if (number == numbers_.end() || ids[number->second] != Ranking::kLeftOut) continue;
     ids[number->second] = static_cast<uint32_t>(id);
   }

@@ -29,11 +29,13 @@ class NameCounts {
     std::vector<uint32_t> ids;             // of each number, or kLeftOut
     int64_t left_out = 0;                  // names that were counted but are none of these
   };
-  // Those counted at least min_count times, at most max_size of them. Names with a count of 0 are
-  // never any of them. Requires min_count >= 1.
-  Ranking Rank(int64_t min_count, int64_t max_size) const;
+  // `known` with their places as ids, whatever their counts, which outlive the result; then others
+  // that are counted at least min_count times, until there are max_size. Others with a count of 0
+  // are never any of them. Of equal known names the first counts; "" is no name. Requires
+  // min_count >= 1.
+  Ranking Rank(int64_t min_count, int64_t max_size, absl::Span<const std::string> known = {}) const;
   // The id of each number in `names`, of which it is the place; kLeftOut where it is none of them.
-  // Of equal names the first counts.
+  // Of equal names the first counts; "" is no name.
   std::vector<uint32_t> Match(absl::Span<const std::string> names) const;
 
  private:

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/protocol/reason_words.h"
@@ -36,7 +35,7 @@ class PredictBatcherTest : public ::testing::Test {
     return std::make_unique<PredictBatcher>(
         options,
         [this](absl::Span<const RankQuery* const> queries, RankOptions rank,
-               absl::Time) -> absl::StatusOr<std::vector<Prediction>> {
+               absl::Duration) -> absl::StatusOr<std::vector<Prediction>> {
           const absl::MutexLock lock(&mu_);
           sizes_.push_back(queries.size());
           mu_.Await(absl::Condition(&open_));
@@ -61,7 +60,7 @@ class PredictBatcherTest : public ::testing::Test {
     RankJob job;
     job.queries = {{.features = {RowId(feature)}, .values = {1}}};
     job.options.k = k;
-    job.deadline = absl::InfiniteFuture();
+    job.deadline = absl::InfiniteDuration();
     job.done = [&answer](absl::StatusOr<std::vector<Prediction>> got) {
       answer.answer = std::move(got);
       answer.ready.Notify();
@@ -147,7 +146,7 @@ TEST_F(PredictBatcherTest, WhoIsTooLateIsNotRanked) {
   batcher->Submit(Job(1, first));
   AwaitBatches(1);
   RankJob job = Job(2, late);
-  job.deadline = absl::Now();
+  job.deadline = batcher->clock().Now();
   batcher->Submit(std::move(job));
   job = Job(3, gone);
   job.cancelled = [] { return true; };

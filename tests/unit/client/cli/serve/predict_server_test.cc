@@ -36,6 +36,8 @@ class PredictServerTest : public ::testing::Test {
     auto server = PredictServer::Start(*global_, options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = server->release();
+    const absl::Status opened = server_->StartModel();
+    ASSERT_TRUE(opened.ok()) << opened;
   }
   static void TearDownTestSuite() {
     delete server_;
@@ -174,6 +176,27 @@ TEST_F(PredictServerTest, TheModelIsDescribedAndThePageIsWhole) {
     EXPECT_THAT(page, HasSubstr("Content-Security-Policy: default-src 'none'"));
     EXPECT_THAT(page, ::testing::Not(HasSubstr("http://"))) << "nothing from elsewhere";
   }
+}
+
+TEST(PredictServerOptionsTest, WhoCallsBeforeTheModelIsThereIsToldToComeAgain) {
+  PredictServerOptions options;
+  options.server.binary = "test";
+  options.model.model.model_dir = testing::TempDir() + "/serve-test.none";
+  const GlobalOptions global;
+  const auto server = PredictServer::Start(global, options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto stub = v1::PredictService::NewStub(*(*server)->runtime().InProcessChannel());
+  v1::PredictRequest request;
+  request.add_queries()->set_text("a");
+  v1::PredictResponse response;
+  grpc::ClientContext predicts;
+  EXPECT_EQ(stub->Predict(&predicts, request, &response).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  v1::GetModelResponse model;
+  grpc::ClientContext describes;
+  EXPECT_EQ(stub->GetModel(&describes, v1::GetModelRequest(), &model).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ((*server)->StartModel().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(PredictServerOptionsTest, PlaintextThatOthersReachIsRefused) {

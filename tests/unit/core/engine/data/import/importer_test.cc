@@ -116,21 +116,42 @@ TEST_F(ImporterTest, TheTestPartHasTheNamesOfTraining) {
 }
 
 TEST_F(ImporterTest, EveryRowIsAPointOfAModel) {
-  const std::vector<std::string> features = {"blue", "apples", "sky"};
-  const std::vector<std::string> labels = {"red", "fruit"};
+  options_.known = {.features = {"blue", "apples", "sky"}, .labels = {"red", "fruit"}};
   options_.source.labels_optional = true;
   WriteFile(dir_.File("in"), absl::StrCat(kCsv, "5,unheard of,\n"));
   std::filesystem::create_directory(dir_.File("set"));
   const std::string path = dir_.File("points.txt");
-  ASSERT_TRUE(ImportForModel(options_, {features, labels}, path).ok());
+  ASSERT_TRUE(ImportForModel(options_, path).ok());
   EXPECT_EQ(ReadFile(path), "5 3 2\n0,1 1:1\n1 1:1\n \n 0:1 2:1\n \n");
   EXPECT_TRUE(SparseDataset::Open(path, {}).ok());
   WriteFile(dir_.File("in"), "title\nsky\n");
-  ASSERT_TRUE(ImportForModel(options_, {features, labels}, path).ok());
+  ASSERT_TRUE(ImportForModel(options_, path).ok());
   EXPECT_EQ(ReadFile(path), "1 3 2\n 2:1\n");
   WriteFile(dir_.File("in"), "title\n");
-  EXPECT_THAT(std::string(ImportForModel(options_, {features, labels}, path).message()),
-              HasSubstr("has no row"));
+  EXPECT_THAT(std::string(ImportForModel(options_, path).message()), HasSubstr("has no row"));
+}
+
+TEST_F(ImporterTest, KnownNamesKeepTheirIds) {
+  options_.known = {.features = {"sky", "never", "", "apples"}, .labels = {"gone", "", "blue"}};
+  options_.min_label_count = 2;
+  options_.max_features = 5;
+  const auto report = Import(kCsv, ImportFormat::kCsv);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Out("features.txt"), "sky\nnever\n\napples\nblue\n");
+  EXPECT_EQ(Out("labels.txt"), "gone\n\nblue\nfruit\n");
+  EXPECT_EQ(Out("train.txt"), "3 5 4\n3 3:1\n3 3:1\n2 0:1 4:1\n");
+  EXPECT_EQ(report->new_features, 1);
+  EXPECT_EQ(report->new_labels, 1);
+  EXPECT_EQ(report->features_left_out, 3);
+  EXPECT_EQ(report->labels_left_out, 3);
+  // Once more with what came out: nothing is new.
+  options_.known = {.features = {"sky", "never", "", "apples", "blue"},
+                    .labels = {"gone", "", "blue", "fruit"}};
+  const std::string train = Out("train.txt");
+  const auto again = Import(kCsv, ImportFormat::kCsv);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->new_features + again->new_labels, 0);
+  EXPECT_EQ(Out("train.txt"), train);
 }
 
 TEST_F(ImporterTest, RareNamesAreLeftOut) {
