@@ -35,6 +35,8 @@
 #include "core/spec/model_spec_json.h"
 #include "core/wire/model_spec_codec.h"
 #include "core/wire/sample_ids.h"
+#include "tests/clients/message_vectors.h"
+#include "tests/clients/vector_section.h"
 
 namespace dslide {
 namespace {
@@ -44,28 +46,7 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kSeed = 20261126;
 constexpr int64_t kCases = 10'000;
 
-// One section of the output.
-class Section {
- public:
-  Section(const char* name, Json settings) {
-    header_["section"] = name;
-    header_["settings"] = std::move(settings);
-    header_["arrays"] = Json::array();
-  }
-
-  template <typename T>
-  void Add(const char* name, const char* type, std::vector<int64_t> shape,
-           const std::vector<T>& values) {
-    header_["arrays"].push_back({name, type, shape});
-    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  }
-
-  void Print() const { std::cout << header_.dump() << '\n' << bytes_; }
-
- private:
-  Json header_;
-  std::string bytes_;
-};
+using Section = VectorSection;
 
 int64_t Between(CounterRng& rng, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(rng.NextBelow(static_cast<uint64_t>(high - low + 1)));
@@ -370,6 +351,7 @@ int Run() {
   if (!PrintLosses(HeadLoss::kSigmoid, rng)) return 1;
   PrintDefaultSpec();
   if (!PrintSpecs()) return 1;
+  if (!PrintMessages()) return 1;
   std::cout.flush();
   return std::cout.good() ? 0 : 1;
 }

@@ -9,6 +9,10 @@ import tree
 _PLACES = {
     "CHANGELOG.md": r"^## \[([0-9.]+)\]",
     "client/go/dslide/doc.go": r'^const Version = "([^"]+)"',
+    "client/java/examples/RowsBench.java": r"dslide-([0-9.]+)\.jar",
+    "client/java/examples/Train.java": r"dslide-([0-9.]+)\.jar",
+    "client/java/pom.xml": r"^  <version>([0-9.]+)</version>",
+    "client/java/src/main/java/dev/dslide/Cluster.java": r'VERSION = "([^"]+)"',
     "client/node/package.json": r'^  "version": "([^"]+)"',
     "client/python/src/dslide/_version.py": r'^__version__ = "([^"]+)"',
     "deploy/compose/.env": r"=dslide(?:-example)?:(\S+)",
@@ -17,6 +21,7 @@ _PLACES = {
     "deploy/compose/vms/render.py": r'"dslide:([^"]+)"',
     "deploy/image/Dockerfile": r"^ARG VERSION=(\S+)",
     "docs/start/client-go.md": r"dslide\.dev@v([0-9.]+[0-9])",
+    "docs/start/client-java.md": r"dslide-([0-9.]+)\.jar",
     "docs/start/client-node.md": r"dslide-([0-9.]+)\.tgz",
     "docs/understand/wire.md": r"`protos/dslide/v1`, of version ([0-9.]+[0-9])",
     "helm/dslide/CHANGELOG.md": r"^## ([0-9.]+)",

@@ -4,7 +4,7 @@
 The Python package is built as users get it (sdist, and a wheel of that), installed into an
 environment of its own with the locked versions of client/python/requirements-test.txt, and tested;
 the Node package is packed, installed into an empty project, and tested; the Go module is checked
-and tested; the example in client/examples is built and compared with `dslide predict`.
+and tested; the Java package is built, tested and installed into a repository of its own.
 Environments and builds are kept in the cache folder. What needs a tool that is not here is skipped,
 and says so.
 """
@@ -25,6 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 
+import java_package  # noqa: E402
 import node_package  # noqa: E402
 import python_package  # noqa: E402
 from junit_counts import outcome_of_case  # noqa: E402
@@ -165,17 +166,19 @@ def test_go(bin_dir: pathlib.Path, report: Report) -> None:
             report.add("failed", f"go test ended with {done.returncode}")
 
 
-def test_examples(bin_dir: pathlib.Path, report: Report) -> None:
-    say("the example in Java")
-    tests, python = ROOT / "tests", ROOT / "build" / "python"
-    subprocess.run([sys.executable, ROOT / "tools/common/test_environment.py", python], check=True)
-    with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
-        results = pathlib.Path(temporary) / "cases.xml"
-        subprocess.run([python / "bin" / "python", "-m", "pytest", "--config-file",
-                        tests / "pyproject.toml", "--bin-dir", bin_dir, f"--junitxml={results}",
-                        tests / "clients" / "examples_check.py"], check=False,
-                       stdin=subprocess.DEVNULL, stdout=sys.stderr)
+def test_java(bin_dir: pathlib.Path, report: Report) -> None:
+    missing = [tool for tool in java_package.TOOLS if shutil.which(tool) is None]
+    if missing:
+        report.add("skipped", f"the Java package: {' and '.join(missing)} not found")
+        return
+    say("the Java package: mvn install, with its tests")
+    done = java_package.install(bin_dir)
+    if done.returncode != 0:
+        print(done.stdout, file=sys.stderr, flush=True)
+    for results in sorted(java_package.RESULTS.glob("TEST-*.xml")):
         report.add_junit(results)
+    if done.returncode != 0 and not report.counts["failed"]:
+        report.add("failed", f"mvn install ended with {done.returncode}")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -183,7 +186,7 @@ def parse_arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
                         help="folder of the programs (default: built by ./run clients)")
-    parser.add_argument("--only", choices=("python", "node", "go", "examples"),
+    parser.add_argument("--only", choices=("python", "node", "go", "java"),
                         help="one part alone")
     parser.add_argument("--with-torch", action="store_true",
                         help="install PyTorch, 6 GB, if it is not there; without it, the tests "
@@ -210,8 +213,8 @@ def main() -> None:
             parts.append(threads.submit(test_node, bin_dir, report))
         if options.only in (None, "go") and not options.case:
             parts.append(threads.submit(test_go, bin_dir, report))
-        if options.only in (None, "examples") and not options.case:
-            parts.append(threads.submit(test_examples, bin_dir, report))
+        if options.only in (None, "java") and not options.case:
+            parts.append(threads.submit(test_java, bin_dir, report))
         for part in parts:
             part.result()
     counts = report.counts

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/command_bench.h"
+#include "client/cli/conformance/command_conformance.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/report/command_report.h"
@@ -126,6 +127,7 @@ int RunCommandLine(const std::vector<std::string>& args) {
   AddDataCommand(app, context);
   AddCertsCommand(app, context);
   AddHealthCommand(app, context);
+  AddConformanceCommand(app, context);
   AddBenchCommand(app, context);
   AddVersionCommand(app, context);
   AddCompletionCommand(command_line, context);

@@ -1,8 +1,6 @@
 // dslide up: a cluster of processes on this machine.
 
-#include <poll.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -19,6 +17,7 @@
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
+#include "client/cli/console/stdin_end.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/data_source.h"
 #include "client/cpp/coordinator_client.h"
@@ -42,16 +41,6 @@ struct UpOptions {
   int64_t threads = 0;
   bool until_stdin_ends = false;
 };
-
-// Whether standard input has come to its end. What arrives on it is dropped.
-bool StdinEnded() {
-  pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  while (poll(&input, 1, 0) == 1) {
-    char dropped[4096];
-    if (read(STDIN_FILENO, dropped, sizeof(dropped)) <= 0) return true;
-  }
-  return false;
-}
 
 // The processes, coordinator first.
 class LocalCluster {

@@ -177,3 +177,14 @@ def test_shipped_specs(sections: dict[str, list[Section]]) -> None:
         theirs = json_format.ParseDict(section.settings["spec"], spec.ModelSpec())
         assert spec.load_spec(message) == theirs, path
         assert spec.load_spec(path) == theirs, path
+
+
+def test_messages(sections: dict[str, list[Section]]) -> None:
+    """Requests and replies as C++ encodes them, read from bytes and from protobuf's JSON form."""
+    assert len(sections["message"]) >= 19
+    for section in sections["message"]:
+        message_type = getattr(shard_pb2, section.settings["type"])
+        wire = section.arrays["bytes"].tobytes()
+        message = message_type.FromString(wire)
+        assert message == json_format.ParseDict(section.settings["json"], message_type())
+        assert message.SerializeToString() == wire

@@ -325,20 +325,6 @@ void HashIndex::SelectTogether(absl::Span<const HashQuery> queries, int64_t budg
   });
 }
 
-void HashIndex::CountEqual(absl::Span<const uint32_t> fingerprints, absl::Span<const LocalRow> rows,
-                           absl::Span<uint16_t> equal) const {
-  const State& state = *state_;
-  std::fill(equal.begin(), equal.end(), uint16_t{0});
-  if (!state.built) return;
-  std::vector<uint64_t> query(static_cast<size_t>(state.codes.words_per_row()));
-  state.codes.Pack(fingerprints.data(), query.data());
-  state.codes.CountEqual(rows, query.data(), equal.data());
-}
-
-int64_t HashIndex::num_codes() const {
-  return state_->spec.codes_per_table * state_->spec.num_tables;
-}
-
 absl::Span<const float> HashIndex::mean() const { return state_->center.mean(); }
 
 int64_t HashIndex::hashings() const { return state_->hashings; }

@@ -148,12 +148,6 @@ class HashIndex {
                       Parallelism parallelism, absl::Span<SelectScratch> scratch,
                       CandidatePool& pool, absl::Span<Selection> selections) const;
 
-  // Writes to equal[i] how many of all codes of rows[i] are those of the query. None before the
-  // first build. fingerprints: [num_tables]; equal: [rows].
-  void CountEqual(absl::Span<const uint32_t> fingerprints, absl::Span<const LocalRow> rows,
-                  absl::Span<uint16_t> equal) const;
-  // K times L.
-  int64_t num_codes() const;
   // [dim + 1] of what rows are hashed about, the last is the bias's; empty before the first build.
   absl::Span<const float> mean() const;
   // How often rows have been hashed: a number that changes when codes do.

@@ -279,10 +279,11 @@ HeadTable::Candidates HeadTable::SelectWithin(absl::Span<const uint32_t> fingerp
   return candidates;
 }
 
-HeadTable::Candidates HeadTable::Search(const RowReader& reader,
+HeadTable::Candidates HeadTable::Search(const RowReader& reader, absl::Span<const float> hidden,
                                         absl::Span<const uint32_t> fingerprints, int64_t batch,
                                         int64_t budget, Parallelism parallelism) const {
   const int64_t num_tables = index_->family().num_tables();
+  const int64_t dim = store_->dim();
   const std::shared_ptr<const LongRows> longest =  // shared: see Longest
       longest_->Get(reader, *index_, parallelism);
   std::vector<std::vector<LocalRow>> found(static_cast<size_t>(batch));
@@ -296,8 +297,8 @@ HeadTable::Candidates HeadTable::Search(const RowReader& reader,
     for (const LocalRow row : selection.active) {
       if (!longest->Has(row)) rows.push_back(row);
     }
-    longest->FindNear(*index_, mine, budget - static_cast<int64_t>(rows.size()), scratch.near,
-                      rows);
+    longest->FindNear(hidden.subspan(static_cast<size_t>(query * dim), static_cast<size_t>(dim)),
+                      budget - static_cast<int64_t>(rows.size()), scratch.near, rows);
     std::sort(rows.begin(), rows.end());
   });
   Candidates candidates;
@@ -334,11 +335,11 @@ ScoredRows HeadTable::SearchTopK(const RowReader& reader, absl::Span<const float
   all.exact = false;
   for (int64_t first = 0; first < batch; first += kSearchedAtOnce) {
     const int64_t count = std::min(kSearchedAtOnce, batch - first);
+    const absl::Span<const float> asked = hidden.subspan(first * dim, count * dim);
     const Candidates candidates =
-        Search(reader, fingerprints.subspan(first * num_tables, count * num_tables), count, budget,
-               parallelism);
-    const ScoredRows part =
-        CandidateTopK(reader, hidden.subspan(first * dim, count * dim), candidates, k, parallelism);
+        Search(reader, asked, fingerprints.subspan(first * num_tables, count * num_tables), count,
+               budget, parallelism);
+    const ScoredRows part = CandidateTopK(reader, asked, candidates, k, parallelism);
     all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
     all.logits.insert(all.logits.end(), part.logits.begin(), part.logits.end());
     all.by_query.insert(all.by_query.end(), part.by_query.begin(), part.by_query.end());

@@ -126,8 +126,9 @@ class HeadTable {
   Candidates SelectWithin(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t budget,
                           Parallelism parallelism) const;
   // What is near to a query among the longest rows, and what is in its buckets.
-  Candidates Search(const RowReader& reader, absl::Span<const uint32_t> fingerprints, int64_t batch,
-                    int64_t budget, Parallelism parallelism) const;
+  Candidates Search(const RowReader& reader, absl::Span<const float> hidden,
+                    absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t budget,
+                    Parallelism parallelism) const;
   // The best of that. budget: of this shard.
   ScoredRows SearchTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
                         int64_t k, absl::Span<const uint32_t> fingerprints, int64_t budget,

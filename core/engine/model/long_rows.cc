@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <utility>
 
 #include "core/engine/math/kernels.h"
@@ -14,24 +13,15 @@ namespace {
 
 constexpr int64_t kMeasuredPerGrain = 512;
 constexpr int64_t kMeasuredRowsAhead = 8;
-// The sign, the exponent and the first bits of an estimate name its bin: those of positive floats
-// are ordered as whole numbers.
+// The sign, the exponent and the first bits of an estimate name its bin: with the sign turned, and
+// all bits where it is negative, floats are ordered as whole numbers.
 constexpr int kBinShift = 19;
 constexpr size_t kBins = size_t{1} << (32 - kBinShift);
 
-size_t BinOf(float estimate) { return std::bit_cast<uint32_t>(estimate) >> kBinShift; }
-
-// [num_codes + 1]: what so many equal codes say of the cosine, at least 0.
-std::vector<float> CosinesOf(const HashFamily& family, int64_t num_codes) {
-  const bool bits = num_codes == family.num_tables() * family.fingerprint_bits();
-  std::vector<float> cosines(static_cast<size_t>(num_codes) + 1);
-  for (int64_t equal = 0; equal <= num_codes; ++equal) {
-    const double share = static_cast<double>(equal) / static_cast<double>(num_codes);
-    // Codes of more than a bit say no more than that more of them are nearer.
-    const double cosine = bits ? std::cos(std::numbers::pi * (1.0 - share)) : share;
-    cosines[equal] = static_cast<float>(std::max(0.0, cosine));
-  }
-  return cosines;
+size_t BinOf(float estimate) {
+  constexpr uint32_t kSign = 0x80000000u;
+  const auto bits = std::bit_cast<uint32_t>(estimate);
+  return ((bits & kSign) != 0 ? ~bits : bits | kSign) >> kBinShift;
 }
 
 }  // namespace
@@ -65,7 +55,10 @@ LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean
   });
   std::vector<LocalRow> order(static_cast<size_t>(num_rows));
   for (int64_t i = 0; i < num_rows; ++i) order[i] = LocalRow(static_cast<uint32_t>(i));
-  const int64_t most = std::min(kMost, num_rows);
+  LongRows rows;
+  rows.columns_ = ScanShape{dim, false}.segments() * kScanSegment;
+  const int64_t most = std::min({num_rows, rows.columns_ > kMostColumns ? kMost / 2 : kMost,
+                                 std::max<int64_t>(1, kMostBytes / rows.columns_)});
   if (most < num_rows) {
     std::nth_element(order.begin(), order.begin() + most, order.end(), [&](LocalRow a, LocalRow b) {
       const float x = squares[a.value()];
@@ -75,37 +68,68 @@ LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean
     order.resize(static_cast<size_t>(most));
     std::sort(order.begin(), order.end());
   }
-  LongRows rows;
-  for (const LocalRow row : order) {
-    const float square = squares[row.value()];
-    rows.weights_.push_back(
-        std::min(square * std::sqrt(square), std::numeric_limits<float>::max()));
-  }
   rows.rows_ = std::move(order);
+  rows.Round(reader, parallelism);
   return rows;
+}
+
+void LongRows::Round(const RowReader& reader, Parallelism parallelism) {
+  const RowStore& store = reader.store();
+  const ScanShape shape{store.dim(), false};
+  scanned_.resize(rows_.size());
+  whole_.resize(rows_.size() * static_cast<size_t>(shape.segments()));
+  std::vector<float> widened(
+      static_cast<size_t>(std::max(1, parallelism.threads) * store.stride()));
+  ParallelFor(parallelism, static_cast<int64_t>(rows_.size()), kMeasuredPerGrain,
+              [&](int64_t i, int thread) {
+                const float* const weights = reader.Weights(
+                    rows_[i], &widened[static_cast<size_t>(thread * store.stride())]);
+                ScanRows(&weights, 1, shape, whole_[i * shape.segments()].whole, &scanned_[i]);
+                scanned_[i].bias = reader.Bias(rows_[i]);
+              });
 }
 
 bool LongRows::Has(LocalRow row) const {
   return std::binary_search(rows_.begin(), rows_.end(), row);
 }
 
-void LongRows::FindNear(const HashIndex& index, absl::Span<const uint32_t> fingerprints,
-                        int64_t count, LongRowsScratch& scratch,
+// What logits are likely, but for a factor and a term that all of them share.
+void LongRows::Estimate(absl::Span<const float> hidden, LongRowsScratch& scratch) const {
+  const int64_t num_rows = static_cast<int64_t>(rows_.size());
+  scratch.query.assign(static_cast<size_t>(columns_ / ScanLine<int16_t>::kNumbers), {});
+  int16_t* const query = scratch.query.data()->whole;
+  float most = 0.0f;
+  for (const float x : hidden) most = std::max(most, std::abs(x));
+  // Also where there is none, or no number: then the bias decides.
+  const bool usual = most >= kLeastScanned &&
+                     AllWithin(hidden.data(), static_cast<int64_t>(hidden.size()), kMostScanned);
+  const float unit = usual ? most / static_cast<float>(ProductLimit(columns_)) : 1.0f;
+  for (size_t i = 0; usual && i < hidden.size(); ++i) {
+    query[i] = static_cast<int16_t>(std::lrint(hidden[i] / unit));
+  }
+  scratch.products.resize(rows_.size());
+  WholeProducts(whole_.data()->whole, num_rows, columns_, query, scratch.products.data());
+  scratch.estimates.resize(rows_.size());
+  for (int64_t i = 0; i < num_rows; ++i) {
+    const ScannedRow& row = scanned_[i];
+    // A row that no whole numbers stand for is looked at in any case.
+    scratch.estimates[i] =
+        row.length < kMostScanned
+            ? row.bias + row.unit * unit * static_cast<float>(scratch.products[i])
+            : std::numeric_limits<float>::max();
+  }
+}
+
+void LongRows::FindNear(absl::Span<const float> hidden, int64_t count, LongRowsScratch& scratch,
                         std::vector<LocalRow>& found) const {
   const size_t num_rows = rows_.size();
   if (count >= static_cast<int64_t>(num_rows)) {
     found.insert(found.end(), rows_.begin(), rows_.end());
     return;
   }
-  scratch.equal.resize(num_rows);
-  index.CountEqual(fingerprints, rows_, absl::MakeSpan(scratch.equal));
-  const std::vector<float> cosines = CosinesOf(index.family(), index.num_codes());
-  scratch.estimates.resize(num_rows);
+  Estimate(hidden, scratch);
   scratch.counts.assign(kBins, 0);
-  for (size_t i = 0; i < num_rows; ++i) {
-    scratch.estimates[i] = weights_[i] * cosines[scratch.equal[i]];
-    ++scratch.counts[BinOf(scratch.estimates[i])];
-  }
+  for (const float estimate : scratch.estimates) ++scratch.counts[BinOf(estimate)];
   // All of the bins above one, and of that the best.
   size_t bin = kBins;
   int64_t above = 0;

@@ -1,8 +1,8 @@
 // Where the best rows of a head are likely, whatever the query: among its longest ones.
 //
 // A logit is a length times a cosine, and the labels that training has seen often have the longest
-// rows. To look at the codes of all of those costs less than to look into as many buckets as would
-// find them (docs/understand/hashing.md).
+// rows. To multiply all of those in 8 bits costs less than to look into as many buckets as would
+// find them, and says more than codes do (docs/understand/hashing.md).
 
 #pragma once
 
@@ -12,24 +12,28 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
-#include "core/engine/lsh/hash_index.h"
+#include "core/engine/math/kernels_scan.h"
 #include "core/engine/rows/row_reader.h"
 
 namespace dslide {
 
 // Scratch memory of one thread. Not thread-safe.
 struct LongRowsScratch {
-  std::vector<uint16_t> equal;   // [rows]
-  std::vector<float> estimates;  // [rows]
-  std::vector<uint32_t> counts;  // rows by estimate
-  std::vector<uint32_t> ties;    // places in the rows
+  std::vector<ScanLine<int16_t>> query;
+  std::vector<int32_t> products;  // [rows]
+  std::vector<float> estimates;   // [rows]
+  std::vector<uint32_t> counts;   // rows by estimate
+  std::vector<uint32_t> ties;     // places in the rows
 };
 
 // As the rows are when it is made; equal bits for any number of threads. Immutable and thread-safe.
 class LongRows {
  public:
-  // So many, or all that there are.
+  // So many, or all that there are. Wide ones are half as many, so that to look at them takes no
+  // longer, and as many as fill kMostBytes.
   static constexpr int64_t kMost = 16384;
+  static constexpr int64_t kMostColumns = 256;
+  static constexpr int64_t kMostBytes = int64_t{64} << 20;
 
   // The longest rows once centred, bias included; of equal ones the smaller. mean: [dim + 1].
   // Cost: reads all rows.
@@ -40,16 +44,19 @@ class LongRows {
   bool Has(LocalRow row) const;
 
   // Appends the `count` rows whose logits are likely the largest, in an order of no meaning: those
-  // with the largest length^3 times the cosine that their codes have with the query's. (Length
-  // counts for more than it does in a logit because codes know the cosine badly.) Of equal ones the
-  // smaller row.
-  //   index : of the same rows; fingerprints : [num_tables].
-  void FindNear(const HashIndex& index, absl::Span<const uint32_t> fingerprints, int64_t count,
-                LongRowsScratch& scratch, std::vector<LocalRow>& found) const;
+  // with the largest products of their rounded weights with the rounded query, bias included. Of
+  // equal ones the smaller row. hidden: [dim].
+  void FindNear(absl::Span<const float> hidden, int64_t count, LongRowsScratch& scratch,
+                std::vector<LocalRow>& found) const;
 
  private:
+  void Round(const RowReader& reader, Parallelism parallelism);
+  void Estimate(absl::Span<const float> hidden, LongRowsScratch& scratch) const;
+
   std::vector<LocalRow> rows_;
-  std::vector<float> weights_;  // [rows]: length^3
+  std::vector<ScannedRow> scanned_;      // [rows]
+  std::vector<ScanLine<int8_t>> whole_;  // [rows, lines]
+  int64_t columns_ = 0;                  // of a row's whole numbers
 };
 
 }  // namespace dslide

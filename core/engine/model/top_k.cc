@@ -1,12 +1,16 @@
 #include "core/engine/model/top_k.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "core/engine/math/kernels.h"
+#include "core/engine/math/kernels_scan.h"
+#include "core/engine/model/scan_queries.h"
 #include "core/engine/rows/aligned_floats.h"
 
 namespace dslide {
@@ -18,29 +22,112 @@ constexpr float kTopKMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr int64_t kRankedRowsPerGrain = 512;
 constexpr int64_t kQueriesPerPass = 256;
 constexpr int64_t kRankedRowsAhead = 8;
+// Rows that a thread rounds before it multiplies them.
+constexpr int64_t kRoundedRows = 4;
+constexpr int64_t kRoundedRowsAhead = 12;
+// Where fewer rows than this come to one that is wanted, most of them would be scored anyway.
+constexpr int64_t kRowsPerWanted = 32;
 
-// What one thread has found for the queries of a pass.
+// What one thread has found for the queries of a pass, and its memory.
 struct ThreadTops {
+  ThreadTops(const RowStore& store, const ScanQueries* rounded, int64_t queries, int64_t k)
+      : tops(static_cast<size_t>(queries), TopRows(k)), logits(static_cast<size_t>(queries)) {
+    const int64_t lanes = (queries + kScanQueries - 1) / kScanQueries * kScanQueries;
+    thresholds.Resize(lanes);
+    std::fill_n(thresholds.data(), lanes, TopRows(k).threshold());
+    widened.Resize(kRoundedRows * store.stride());
+    if (rounded != nullptr) {
+      whole.resize(static_cast<size_t>(kRoundedRows * rounded->shape().segments()));
+    }
+  }
+
+  void Offer(size_t query, RowId row, float logit) {
+    if (!(logit >= thresholds.data()[query])) return;
+    tops[query].Offer(row, logit);
+    thresholds.data()[query] = tops[query].threshold();
+  }
+
   std::vector<TopRows> tops;
-  std::vector<float> thresholds;  // of the tops, side by side for a fast comparison
+  AlignedFloats thresholds;  // of the tops, side by side for a fast comparison
   std::vector<float> logits;
-  AlignedFloats widened;  // one row
+  AlignedFloats widened;                // kRoundedRows rows
+  std::vector<ScanLine<int8_t>> whole;  // likewise
 };
 
-void ScanRows(const RowReader& reader, const AlignedRows& hidden,
-              absl::Span<const uint32_t> queries, int64_t begin, int64_t end, ThreadTops& found) {
+void PrefetchRow(const RowReader& reader, int64_t row, int64_t end) {
+  if (row < end) reader.Prefetch(LocalRow(static_cast<uint32_t>(row)));
+}
+
+// A pass over rows: every query is multiplied with every row.
+void MultiplyRows(const RowReader& reader, const AlignedRows& hidden,
+                  absl::Span<const uint32_t> queries, int64_t begin, int64_t end,
+                  ThreadTops& found) {
   const int64_t dim = reader.store().dim();
   for (int64_t i = begin; i < end; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
-    if (i + kRankedRowsAhead < end)
-      reader.Prefetch(LocalRow(static_cast<uint32_t>(i + kRankedRowsAhead)));
+    PrefetchRow(reader, i + kRankedRowsAhead, end);
     RowLogits(reader.Weights(row, found.widened.data()), reader.Bias(row), hidden.data(), dim,
               hidden.stride(), queries, found.logits.data());
-    for (size_t q = 0; q < queries.size(); ++q) {
-      if (!(found.logits[q] >= found.thresholds[q])) continue;
-      found.tops[q].Offer(reader.store().rows().ToGlobal(row), found.logits[q]);
-      found.thresholds[q] = found.tops[q].threshold();
+    const RowId global = reader.store().rows().ToGlobal(row);
+    for (size_t q = 0; q < queries.size(); ++q) found.Offer(q, global, found.logits[q]);
+  }
+}
+
+// Rows that are rounded together.
+struct RoundedRows {
+  int64_t first;
+  int64_t count;
+  const float* weights[kRoundedRows];
+  float biases[kRoundedRows];
+  ScannedRow scanned[kRoundedRows];
+};
+
+// Scores the rows exactly for those queries of a block that they can matter to, bit by bit of
+// `reached`: the logits are those of MultiplyRows().
+void OfferReached(const RowStore& store, const AlignedRows& hidden, const RoundedRows& rows,
+                  int64_t block, const uint32_t* reached, ThreadTops& found) {
+  uint32_t samples[kScanQueries];
+  for (int64_t r = 0; r < rows.count; ++r) {
+    if (reached[r] == 0) continue;
+    size_t count = 0;
+    for (uint32_t left = reached[r]; left != 0; left &= left - 1) {
+      samples[count++] = static_cast<uint32_t>(block * kScanQueries + std::countr_zero(left));
     }
+    RowLogits(rows.weights[r], rows.biases[r], hidden.data(), store.dim(), hidden.stride(),
+              {samples, count}, found.logits.data());
+    const RowId row = store.rows().ToGlobal(LocalRow(static_cast<uint32_t>(rows.first + r)));
+    for (size_t i = 0; i < count; ++i) found.Offer(samples[i], row, found.logits[i]);
+  }
+}
+
+// The same as MultiplyRows(), where products of whole numbers say first which queries a row can
+// matter to. Rows are brought to the cache bit by bit: a core has only so many reads under way.
+void ScanRoundedRows(const RowReader& reader, const AlignedRows& hidden, const ScanQueries& queries,
+                     int64_t begin, int64_t end, ThreadTops& found) {
+  const RowStore& store = reader.store();
+  RoundedRows rows;
+  uint32_t reached[kRoundedRows];
+  int8_t* const whole = found.whole.data()->whole;
+  int64_t ahead = begin + kRoundedRowsAhead;
+  for (rows.first = begin; rows.first < end; rows.first += kRoundedRows) {
+    rows.count = std::min(kRoundedRows, end - rows.first);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const LocalRow row(static_cast<uint32_t>(rows.first + r));
+      rows.weights[r] = reader.Weights(row, found.widened.data() + r * store.stride());
+      rows.biases[r] = reader.Bias(row);
+      rows.scanned[r].bias = ScanQueries::BiasOf(rows.biases[r]);
+    }
+    PrefetchRow(reader, ahead++, end);
+    ScanRows(rows.weights, rows.count, queries.shape(), whole, rows.scanned);
+    const int64_t all_ahead = rows.first + kRoundedRows + kRoundedRowsAhead;
+    PrefetchRow(reader, ahead++, end);
+    for (int64_t block = 0; block < queries.blocks(); ++block) {
+      if (ahead < all_ahead) PrefetchRow(reader, ahead++, end);
+      ReachedQueries(whole, rows.scanned, rows.count, queries.Block(block, found.thresholds.data()),
+                     reached);
+      OfferReached(store, hidden, rows, block, reached, found);
+    }
+    while (ahead < all_ahead) PrefetchRow(reader, ahead++, end);
   }
 }
 
@@ -95,16 +182,23 @@ ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, in
   AlignedRows hidden_rows;
   for (int64_t first = 0; first < batch; first += kQueriesPerPass) {
     const int64_t count = std::min(kQueriesPerPass, batch - first);
-    hidden_rows.Copy(hidden.subspan(first * store.dim(), count * store.dim()), store.dim());
-    ThreadTops nothing{std::vector<TopRows>(count, TopRows(k)),
-                       std::vector<float>(count, TopRows(k).threshold()), std::vector<float>(count),
-                       AlignedFloats()};
-    nothing.widened.Resize(store.stride());
+    const absl::Span<const float> asked = hidden.subspan(first * store.dim(), count * store.dim());
+    hidden_rows.Copy(asked, store.dim());
+    std::optional<ScanQueries> rounded;
+    if (num_rows >= kRowsPerWanted * k && ScanQueries::Serve(asked, count, store.dim())) {
+      rounded.emplace(asked, count, store.dim());
+    }
+    const ThreadTops nothing(store, rounded.has_value() ? &*rounded : nullptr, count, k);
     std::vector<ThreadTops> found(std::max(1, parallelism.threads), nothing);
     ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
-      ScanRows(reader, hidden_rows, absl::MakeConstSpan(queries).subspan(0, count),
-               grain * kRankedRowsPerGrain, std::min(num_rows, (grain + 1) * kRankedRowsPerGrain),
-               found[thread]);
+      const int64_t begin = grain * kRankedRowsPerGrain;
+      const int64_t end = std::min(num_rows, begin + kRankedRowsPerGrain);
+      if (rounded.has_value()) {
+        ScanRoundedRows(reader, hidden_rows, *rounded, begin, end, found[thread]);
+      } else {
+        MultiplyRows(reader, hidden_rows, absl::MakeConstSpan(queries).subspan(0, count), begin,
+                     end, found[thread]);
+      }
     });
     for (int64_t q = 0; q < count; ++q) {
       TopRows& best = found[0].tops[q];

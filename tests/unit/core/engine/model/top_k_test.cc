@@ -17,9 +17,10 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-std::unique_ptr<RowStore> MakeRankedStore(int64_t rows, int64_t dim, int64_t shard,
-                                          int64_t shards) {
+std::unique_ptr<RowStore> MakeRankedStore(int64_t rows, int64_t dim, int64_t shard, int64_t shards,
+                                          RowPrecision precision = RowPrecision::kF32) {
   TableSpec spec;
+  spec.precision = precision;
   spec.name = "out";
   spec.role = TableRole::kHead;
   spec.rows = rows;
@@ -69,6 +70,73 @@ TEST(TopKTest, ExactScanEqualsASort) {
       }
     }
   }
+}
+
+// What a scan of each query alone finds, in which no number is rounded.
+ScoredRows OneByOne(const RowReader& reader, const std::vector<float>& hidden, int64_t batch,
+                    int64_t k) {
+  ScoredRows all;
+  const auto dim = static_cast<size_t>(reader.store().dim());
+  for (int64_t q = 0; q < batch; ++q) {
+    const absl::Span<const float> query =
+        absl::MakeConstSpan(hidden).subspan(static_cast<size_t>(q) * dim, dim);
+    const ScoredRows one = ExactTopK(reader, query, 1, k, Parallelism{1});
+    all.rows.insert(all.rows.end(), one.rows.begin(), one.rows.end());
+    all.logits.insert(all.logits.end(), one.logits.begin(), one.logits.end());
+  }
+  return all;
+}
+
+// Rows of several lengths, some of them all zeros, equal, subnormal or large.
+void MakeUneven(RowStore& store, float large) {
+  const RowUpdate update = store.BeginUpdate(Step(1), 1e38f);
+  const int64_t dim = store.dim();
+  CounterRng rng(11);
+  std::vector<float> values(static_cast<size_t>(dim));
+  for (int64_t i = 0; i < store.num_rows(); i += 3) {
+    const float scale = i % 5 == 0 ? 0.0f : i % 7 == 0 ? 1e-40f : i % 101 == 0 ? large : 2.0f;
+    for (float& x : values) x = i % 11 == 0 ? 0.25f : scale * rng.NextGaussian();
+    ASSERT_TRUE(store.ChangeWeights(LocalRow(static_cast<uint32_t>(i)), RowStore::Change::kAssign,
+                                    values.data(), static_cast<float>(i % 4), update));
+  }
+}
+
+TEST(TopKTest, BatchesHaveTheBitsOfSingleQueries) {
+  for (const RowPrecision precision : {RowPrecision::kF32, RowPrecision::kBf16Weights}) {
+    for (const int64_t dim : {5, 64, 100, 200}) {
+      for (const float large : {2.0f, 1e15f}) {
+        const auto store = MakeRankedStore(3000, dim, 1, 2, precision);
+        MakeUneven(*store, large);
+        for (const bool is_signed : {false, true}) {
+          constexpr int64_t kBatch = 37;
+          std::vector<float> hidden = MakeHidden(kBatch, dim);
+          for (size_t i = 0; is_signed && i < hidden.size(); i += 2) hidden[i] = -hidden[i];
+          std::fill_n(hidden.begin(), dim, 0.0f);  // a query of zeros: ties by the bias
+          const RowReader reader(*store);
+          for (const int64_t k : {0, 1, 10, 700}) {
+            const ScoredRows expected = OneByOne(reader, hidden, kBatch, k);
+            for (const int threads : {1, 3}) {
+              const ScoredRows best = ExactTopK(reader, hidden, kBatch, k, Parallelism{threads});
+              EXPECT_EQ(best.rows, expected.rows) << "dim " << dim << " k " << k;
+              EXPECT_EQ(best.logits, expected.logits) << "dim " << dim << " k " << k;
+              EXPECT_TRUE(best.exact);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TopKTest, QueriesThatAreNoNumbersAreAnsweredAsAlone) {
+  const auto store = MakeRankedStore(2000, 16, 0, 1);
+  std::vector<float> hidden = MakeHidden(9, 16);
+  hidden[20] = std::numeric_limits<float>::quiet_NaN();
+  hidden[40] = std::numeric_limits<float>::infinity();
+  const ScoredRows expected = OneByOne(RowReader(*store), hidden, 9, 5);
+  const ScoredRows best = ExactTopK(RowReader(*store), hidden, 9, 5, Parallelism{2});
+  EXPECT_EQ(best.rows, expected.rows);
+  EXPECT_EQ(best.logits, expected.logits);
 }
 
 TEST(TopKTest, EqualLogitsGoToTheSmallerGlobalRow) {
