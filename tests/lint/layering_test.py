@@ -48,7 +48,7 @@ RULES = [
         "RocksDB",
         r"\brocksdb::|#include .rocksdb/",
         # A log's header names the database that it holds, and the environment that tests replace.
-        r"services/shard/[a-z]+/storage_[a-z0-9_]*\.cc$|services/shard/[a-z]+/storage_(log|options|database)\.h$"
+        r"services/shard/[a-z]+/storage_[a-z0-9_]*\.cc$|services/shard/[a-z]+/storage_(log|options|database|files)\.h$"
         r"|services/coordinator/models/[a-z0-9_]*store[a-z0-9_]*\.cc$",
     ),
     ("OpenMP", r"#pragma omp|#include <omp\.h>|\bomp_[a-z_]+\(", r"core/base/parallel\.h$"),

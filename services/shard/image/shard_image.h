@@ -27,9 +27,9 @@
 #include "services/shard/image/file_list.h"
 #include "services/shard/state/shard_core.h"
 #include "services/shard/storage/hash_image.h"
+#include "services/shard/storage/storage_files.h"
 #include "services/shard/storage/storage_metadata.h"
 #include "services/shard/storage/storage_rows.h"
-#include "services/shard/storage/summed_files.h"
 
 namespace dslide::shard {
 

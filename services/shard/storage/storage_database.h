@@ -20,7 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/ids.h"
-#include "services/shard/storage/summed_files.h"
+#include "services/shard/storage/storage_files.h"
 
 namespace dslide::shard {
 

@@ -1,4 +1,4 @@
-#include "services/shard/storage/summed_files.h"
+#include "services/shard/storage/storage_files.h"
 
 #include <gtest/gtest.h>
 #include <rocksdb/env.h>

@@ -1,4 +1,4 @@
-#include "services/shard/storage/summed_files.h"
+#include "services/shard/storage/storage_files.h"
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
