@@ -148,7 +148,7 @@ class WireTest {
 
   private static ScatterRequest sent(ScatterMessage message) throws IOException {
     var out = new ByteArrayOutputStream();
-    int announced = ((InputStream) ScatterMessage.MARSHALLER.stream(message)).available();
+    int announced = ScatterMessage.MARSHALLER.stream(message).available();
     assertEquals(announced, message.drainTo(out));
     assertEquals(announced, out.size());
     return ScatterRequest.parseFrom(out.toByteArray());
