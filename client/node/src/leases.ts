@@ -15,7 +15,7 @@ import {
 import { acquireWork, type JobSpecInit, leaveJob, registerJob } from "./jobs.js";
 import { type CallOptions, sleep } from "./transport.js";
 
-const RENEW_MS = 5000;
+const RENEW_MS = 1000;
 const LEAVE_TIMEOUT_MS = 5000;
 
 /** What a chunk's report says. */

@@ -9,7 +9,7 @@ from dslide.client import Client
 from dslide.errors import DslideError
 from dslide.v1 import coordinator_pb2
 
-_RENEW_SECONDS = 5.0
+_RENEW_SECONDS = 1.0
 
 
 class Leases:

@@ -29,7 +29,7 @@ import java.util.concurrent.TimeUnit;
  * leases to run out.
  */
 public final class Leases implements AutoCloseable {
-  private static final Duration RENEW_EVERY = Duration.ofSeconds(5);
+  private static final Duration RENEW_EVERY = Duration.ofSeconds(1);
   private static final Duration ASK_LIMIT = Duration.ofSeconds(10);
   // For so long the coordinator may be away.
   private static final Duration AWAY_LIMIT = Duration.ofMinutes(2);
