@@ -187,8 +187,8 @@ TRAINING = [
 SHARD_HEALTH = [
     ("Overview", [
         stat("Processes that are ready", "none", "And those that are not.",
-             ("count(dslide_server_ready == 1)", "ready"),
-             ("count(dslide_server_ready == 0)", "not ready")),
+             ("sum(dslide_server_ready)", "ready"),
+             ("count(dslide_server_ready) - sum(dslide_server_ready)", "not ready")),
         stat("Shards that are missing", "none", "Of those that the cluster is made of.",
              ("sum(dslide_coordinator_expected_shards) - "
               'sum(dslide_coordinator_registered_shards{health="alive"})', "missing")),
