@@ -161,6 +161,7 @@ absl::Status Run(const ServeCommand& options) {
   server.model.model.recall = options.recall;
   const cli::GlobalOptions global;
   ASSIGN_OR_RETURN(const auto running, cli::PredictServer::Start(global, server));
+  RETURN_IF_ERROR(running->StartModel());
   ASSIGN_OR_RETURN(Json json, MeasureServer(options, *running));
   Say(absl::StrFormat("%d rows of %d numbers, one thread; the memory reads %.1f GB/s",
                       json["rows"].get<int64_t>(), json["dim"].get<int64_t>(),
