@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from trainer_watch import TrainerWatch
 NAMESPACE = "dslide"
 RELEASE = "dslide"
 HELM_PATIENCE = "6m"
+SERVICE_PATIENCE = 60  # seconds
 COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
@@ -80,10 +82,19 @@ class Release:
             raise ClusterError(f"the uninstalled release left {left}")
 
     def ask(self, *command: object) -> Any:
-        """What the coordinator answers to a command of dslide, as JSON."""
-        return json.loads(self._cluster.resolving(
-            self._dslide, "--timeout=10s", *self._login, *command, "--cluster", COORDINATOR, "-o",
-            "json"))
+        """What the coordinator answers to a command of dslide, as JSON, once its service is there.
+
+        The proxy of the control plane learns of it later than the pods do.
+        """
+        deadline = time.monotonic() + SERVICE_PATIENCE
+        while True:
+            try:
+                return json.loads(self._cluster.resolving(
+                    self._dslide, "--timeout=10s", *self._login, *command, "--cluster",
+                    COORDINATOR, "-o", "json"))
+            except ClusterError:
+                if time.monotonic() >= deadline:
+                    raise
 
     def job(self, name: str) -> Any:
         found = [job for job in self.ask("job", "list")["jobs"] if job["job"] == name]

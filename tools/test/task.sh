@@ -7,10 +7,11 @@
 # one JSON object with these counts); the exit status is 0 when nothing failed.
 #   quick   (default) format, Release build, every unit test, the tests of whole clusters that find
 #           most for their time, the checks of the tree
-#   ci      every test, the clients in other languages, the chart in a Kubernetes where that has been
-#           built before, clang-tidy of what has changed since it last passed, the unit tests under
-#           address and undefined-behaviour sanitizers (clang), every fuzz target for 10 s: .ci/run
-#   full    ci with every test under the sanitizers and every fuzz target for 60 s
+#   ci      every test, the clients in other languages, clang-tidy of what has changed since it last
+#           passed, the unit tests under address and undefined-behaviour sanitizers (clang), every
+#           fuzz target for 10 s: .ci/run
+#   full    ci with every test under the sanitizers, every fuzz target for 60 s, and the chart in a
+#           Kubernetes where that has been built before
 #   race    the unit tests, the simulator and the clusters of one process and of several, under
 #           clang's ThreadSanitizer and nothing else
 #   --only PATTERN   of the tests, only those whose name has it; nothing else is checked
@@ -148,7 +149,6 @@ test_thoroughly() {
   test_format
   test_release test
   test_clients
-  test_kubernetes
   step clang-tidy
   # Of tests it finds little that costs users anything.
   if [[ "$1" == ci ]]; then
@@ -160,6 +160,7 @@ test_thoroughly() {
     test_sanitizers asan 10
   else
     test_sanitizers asan-full 60
+    test_kubernetes
   fi
 }
 

@@ -22,11 +22,11 @@ ModelSpec Resolved(ModelSpec spec) {
 
 void CheckModel(const Course& course, const v1::ModelSpec& spec, Verdicts& verdicts) {
   verdicts.Saw(Chapter::kModels);
-  const auto tell = [&](std::string field, std::string found, std::string expected) {
+  const auto tell = [&](absl::string_view field, std::string found, std::string expected) {
     verdicts.Add({.chapter = Chapter::kModels,
                   .call = "RegisterModel",
                   .where = "model " + spec.name(),
-                  .field = "spec." + field,
+                  .field = absl::StrCat("spec.", field),
                   .found = std::move(found),
                   .expected = std::move(expected),
                   .section = "connecting"});
@@ -82,8 +82,8 @@ grpc::Status CoordinatorFace::GetClusterMap(Context* context,
     return ToGrpcStatus(StatusWithReason(absl::StatusCode::kUnavailable, reason::kNotAllShards,
                                          "shards are missing (the course says so on purpose)"));
   }
-  const grpc::Status status = Pass(
-      *context, "GetClusterMap", &v1::CoordinatorService::Stub::GetClusterMap, *request, response);
+  grpc::Status status = Pass(*context, "GetClusterMap",
+                             &v1::CoordinatorService::Stub::GetClusterMap, *request, response);
   ShowFaces(response->mutable_shards());
   return status;
 }
@@ -91,9 +91,8 @@ grpc::Status CoordinatorFace::GetClusterMap(Context* context,
 grpc::Status CoordinatorFace::GetClusterStatus(Context* context,
                                                const v1::GetClusterStatusRequest* request,
                                                v1::GetClusterStatusResponse* response) {
-  const grpc::Status status =
-      Pass(*context, "GetClusterStatus", &v1::CoordinatorService::Stub::GetClusterStatus, *request,
-           response);
+  grpc::Status status = Pass(*context, "GetClusterStatus",
+                             &v1::CoordinatorService::Stub::GetClusterStatus, *request, response);
   ShowFaces(response->mutable_shards());
   return status;
 }
@@ -121,7 +120,7 @@ grpc::Status CoordinatorFace::RegisterJob(Context* context, const v1::RegisterJo
 
 grpc::Status CoordinatorFace::AcquireWork(Context* context, const v1::AcquireWorkRequest* request,
                                           v1::AcquireWorkResponse* response) {
-  const grpc::Status status =
+  grpc::Status status =
       Pass(*context, "AcquireWork", &v1::CoordinatorService::Stub::AcquireWork, *request, response);
   if (status.ok()) checks_.training->Acquired(*request, *response);
   return status;

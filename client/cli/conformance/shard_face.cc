@@ -70,7 +70,7 @@ void ShardFace::Check(const Context& context, absl::string_view call, DeadlineRu
 grpc::Status ShardFace::GetServerInfo(Context* context, const v1::GetServerInfoRequest* request,
                                       v1::GetServerInfoResponse* response) {
   Check(*context, "GetServerInfo");
-  const grpc::Status status =
+  grpc::Status status =
       Forward(*context, *stub_, &v1::ShardService::Stub::GetServerInfo, *request, response);
   response->set_generation(Shown(response->generation()));
   return status;
@@ -79,7 +79,7 @@ grpc::Status ShardFace::GetServerInfo(Context* context, const v1::GetServerInfoR
 grpc::Status ShardFace::Hello(Context* context, const v1::HelloRequest* request,
                               v1::HelloResponse* response) {
   Check(*context, "Hello");
-  const grpc::Status status =
+  grpc::Status status =
       Forward(*context, *stub_, &v1::ShardService::Stub::Hello, *request, response);
   if (!status.ok()) return status;
   real_generation_ = response->generation();
@@ -148,7 +148,7 @@ grpc::Status ShardFace::Scatter(Context* context, grpc::ServerReader<v1::Scatter
     if (!writer->Write(message)) break;
   }
   writer->WritesDone();
-  const grpc::Status status = writer->Finish();
+  grpc::Status status = writer->Finish();
   response->set_generation(Shown(response->generation()));
   if (trouble == Trouble::kLostAnswer && status.ok()) {
     checks_.sequence.Lost(shard_, envelope.client_id(), envelope.sequence());
@@ -169,7 +169,7 @@ grpc::Status ShardFace::Read(Context* context, const v1::ReadRequest* request,
 grpc::Status ShardFace::TopK(Context* context, const v1::TopKRequest* request,
                              v1::TopKResponse* response) {
   Check(*context, "TopK");
-  const grpc::Status status =
+  grpc::Status status =
       Forward(*context, *stub_, &v1::ShardService::Stub::TopK, *request, response);
   if (status.ok()) checks_.rows.TopK(shard_, *request, *response);
   return status;

@@ -42,8 +42,8 @@ void TrainingCheck::Tell(Chapter chapter, const char* call, std::string field, s
 
 void TrainingCheck::Registered(const v1::JobSpec& spec) {
   verdicts_.Saw(Chapter::kJobs);
-  const auto tell = [this](std::string field, const auto& found, const auto& expected) {
-    Tell(Chapter::kJobs, "RegisterJob", std::move(field), absl::StrCat(found),
+  const auto tell = [this](absl::string_view field, const auto& found, const auto& expected) {
+    Tell(Chapter::kJobs, "RegisterJob", std::string(field), absl::StrCat(found),
          absl::StrCat(expected));
   };
   const auto found = wire::DecodeJobSpec(spec);
@@ -87,8 +87,8 @@ void TrainingCheck::CheckReport(const v1::WorkReport& report) {
   const Lease lease = found->second;
   leases_.erase(found);
   std::erase(to_begin_, report.lease_id());
-  const auto tell = [&](std::string field, std::string is, std::string must) {
-    Tell(Chapter::kJobs, "AcquireWork", "finished." + field,
+  const auto tell = [&](absl::string_view field, absl::string_view is, std::string must) {
+    Tell(Chapter::kJobs, "AcquireWork", absl::StrCat("finished.", field),
          absl::StrCat(is, " for positions ", lease.first, " to ", lease.first + lease.count - 1,
                       " of epoch ", lease.epoch),
          std::move(must));

@@ -147,8 +147,9 @@ grpc::ServerUnaryReactor* PredictServiceImpl::GetModel(grpc::CallbackServerConte
                                                        v1::GetModelResponse* response) {
   auto* const call = new Call(rpc_metrics_.method("GetModel"), context, *request);
   absl::StatusOr<v1::GetModelResponse> described = Describe();
-  if (described.ok()) *response = *std::move(described);
-  call->End(described.status(), *response);
+  const absl::Status status = described.status();
+  if (status.ok()) *response = *std::move(described);
+  call->End(status, *response);
   return call;
 }
 

@@ -129,7 +129,7 @@ ServedModel::ServedModel(const GlobalOptions& global, ServedModelOptions options
 
 absl::Status ServedModel::Start(std::function<void(const absl::Status&)> opened) {
   if (!of_cluster()) {
-    const absl::Status status = Reopen();
+    absl::Status status = Reopen();
     SetHealth(status);
     if (status.ok() && opened) opened(status);
     return status;

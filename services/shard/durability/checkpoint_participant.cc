@@ -192,7 +192,7 @@ absl::StatusOr<FileListSummary> CheckpointParticipant::PrepareRollback(uint64_t 
     CoreLimits limits = core.limits();
     limits.memory_bytes = room;
     core.SetLimits(limits);
-    const absl::StatusOr<FileListSummary> files = images_->Load(checkpoint_id, core);
+    absl::StatusOr<FileListSummary> files = images_->Load(checkpoint_id, core);
     if (!files.ok()) {
       // A verification names what is wrong. What is only too large will be loaded in the place of
       // the present state.

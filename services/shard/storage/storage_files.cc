@@ -42,7 +42,7 @@ class SummedFile {
     if (size_ <= kSmallFile && kept_.empty() && size_ > 0) {
       std::string all(size_, '\0');
       size_t read = 0;
-      if (const IOStatus status = ReadDisk(0, all.size(), all.data(), &read); !status.ok()) {
+      if (IOStatus status = ReadDisk(0, all.size(), all.data(), &read); !status.ok()) {
         return status;
       }
     }
@@ -50,7 +50,7 @@ class SummedFile {
     n = offset < size_ ? std::min<uint64_t>(n, size_ - offset) : 0;
     while (*got < n) {
       size_t read = 0;
-      if (const IOStatus status = ReadPiece(offset + *got, n - *got, scratch + *got, &read);
+      if (IOStatus status = ReadPiece(offset + *got, n - *got, scratch + *got, &read);
           !status.ok()) {
         return status;
       }
@@ -70,7 +70,7 @@ class SummedFile {
         const absl::MutexLock lock(&mu_);
         next = summed_;
       }
-      if (const IOStatus status = Read(next, piece.size(), piece.data(), &got); !status.ok()) {
+      if (IOStatus status = Read(next, piece.size(), piece.data(), &got); !status.ok()) {
         return status;
       }
     } while (got > 0);
@@ -105,7 +105,7 @@ class SummedFile {
   IOStatus ReadDisk(uint64_t offset, size_t n, char* scratch, size_t* got)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     rocksdb::Slice found;
-    if (const IOStatus status = file_->Read(offset, n, IOOptions(), &found, scratch, nullptr);
+    if (IOStatus status = file_->Read(offset, n, IOOptions(), &found, scratch, nullptr);
         !status.ok()) {
       return status;
     }
@@ -265,7 +265,7 @@ absl::StatusOr<std::vector<ListedFile>> SummedFiles::Finish() {
   for (const auto& [path, file] : files_->files()) {
     ListedFile& listed = summed.emplace_back();
     listed.path = path.substr(directory_.size() + 1);
-    if (const IOStatus status = file->Finish(&listed); !status.ok()) {
+    if (IOStatus status = file->Finish(&listed); !status.ok()) {
       return SystemErrorOf(absl::StrCat("reading ", path, ": ", status.ToString()));
     }
   }
