@@ -13,12 +13,16 @@ class Guard:
 
     def __init__(self, end: Callable[[], None]) -> None:
         readable, self._writable = os.pipe()
+        is_apart, apart = os.pipe()
         self._child = os.fork()
         if self._child == 0:
-            self._watch(readable, end)
+            self._watch(readable, apart, end)
         os.close(readable)
+        os.close(apart)
+        os.read(is_apart, 1)  # until then a signal to this group would reach it, too
+        os.close(is_apart)
 
-    def _watch(self, readable: int, end: Callable[[], None]) -> None:
+    def _watch(self, readable: int, apart: int, end: Callable[[], None]) -> None:
         """Never returns."""
         status = 1
         try:
@@ -26,6 +30,7 @@ class Guard:
             os.setsid()
             for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(ending, signal.SIG_IGN)
+            os.close(apart)
             os.close(self._writable)
             if not os.read(readable, 1):
                 end()
