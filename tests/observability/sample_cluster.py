@@ -53,10 +53,10 @@ class SampleCluster:
         folder = self._programs.directory / "certs"
         processes.assert_ended(
             self._programs.run_dslide("certs", "dev", "--output", folder), 0)
-        self.secured = self._programs.start_coordinator(
+        secured = self._programs.start_coordinator(
             "--tls-ca", folder / "ca.crt", "--tls-cert", folder / "coordinator.crt",
             "--tls-key", folder / "coordinator.key")
-        self.admins["tls"] = [self.secured.admin]
+        self.admins["tls"] = [secured.admin]
 
     def pages(self) -> dict[str, metrics_text.Page]:
         """{program: its page}, of the first process of each; "tls" is one that has certificates."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from trainer_watch import TrainerWatch
 NAMESPACE = "dslide"
 RELEASE = "dslide"
 HELM_PATIENCE = "6m"
-SERVICE_PATIENCE = 60  # seconds
 COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
@@ -86,15 +84,9 @@ class Release:
 
         The proxy of the control plane learns of it later than the pods do.
         """
-        deadline = time.monotonic() + SERVICE_PATIENCE
-        while True:
-            try:
-                return json.loads(self._cluster.resolving(
-                    self._dslide, "--timeout=10s", *self._login, *command, "--cluster",
-                    COORDINATOR, "-o", "json"))
-            except ClusterError:
-                if time.monotonic() >= deadline:
-                    raise
+        return json.loads(self._cluster.resolving(
+            self._dslide, "--timeout=60s", *self._login, *command, "--cluster", COORDINATOR, "-o",
+            "json"))
 
     def job(self, name: str) -> Any:
         found = [job for job in self.ask("job", "list")["jobs"] if job["job"] == name]

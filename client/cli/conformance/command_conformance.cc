@@ -101,9 +101,7 @@ void AddConformanceCommand(CliCommand app, Context& context) {
       .TypeName("DIR");
   command.AddSwitch("--until-stdin-ends", options->until_stdin_ends,
                     "Stop also when standard input ends: with the program at its other end");
-  command.OnChosen([&context, options] {
-    context.run = [&context, options] { return RunConformance(context.global, *options); };
-  });
+  RunWhenChosen(command, context, options, RunConformance);
 }
 
 }  // namespace dslide::cli

@@ -27,7 +27,7 @@ from dslide._progress import Progress
 from dslide._rates import rates_of
 from dslide._stream import ShardStream
 from dslide._texts import ModelTexts, check_texts, count_texts, share_texts
-from dslide.client import Client, Model
+from dslide.client import Client
 from dslide.data import Data, from_arrays
 from dslide.errors import (
     DeadlineExceededError,
@@ -153,8 +153,7 @@ class Trainer:
             training.validation_fraction,
             training.validation_max_samples,
         )
-        self._model, texts = self._open_model(grow)
-        self._network = Network(self.spec)
+        texts = self._open_model(grow)
         self.idf: F32 | None = texts.idf if training.transform == "tf_idf" else None
         connection = cluster.connection
         self._batches = BatchPreparer(
@@ -179,8 +178,8 @@ class Trainer:
         self._streams: list[ShardStream] = []
         self._open()
 
-    def _open_model(self, grow: bool) -> tuple[Model, ModelTexts]:
-        """The model of the cluster, made or grown, and what its trainers share."""
+    def _open_model(self, grow: bool) -> ModelTexts:
+        """Makes or grows the model of the cluster; what its trainers share."""
         connection, name = self._cluster.connection, self.spec.name
         texts = count_texts(
             self.data, self._split.training_points(np.arange(self._split.num_training))
@@ -189,10 +188,10 @@ class Trainer:
         if grow:
             run_blocking(check_texts(connection, name, texts, *rows))
         self.spec = run_blocking(adopt_growth(connection, self.spec, grow=grow))
-        network = Network(self.spec)
-        model = self._cluster.create_model(self.spec)
-        shared = share_texts(connection, name, texts, network.num_features, network.num_labels)
-        return model, run_blocking(shared)
+        self._network = Network(self.spec)
+        self._model = self._cluster.create_model(self.spec)
+        rows = self._network.num_features, self._network.num_labels
+        return run_blocking(share_texts(connection, name, texts, *rows))
 
     def _job_spec(self, name: str) -> coordinator_pb2.JobSpec:
         training = self.spec.training
