@@ -89,9 +89,11 @@ class TraceTest(ProcessCase):
         assert (command["traceId"], request["traceId"]) == (TRACE, ASKED)
         below = {(span["service"], span["name"]): names.get(span["parentSpanId"]) for span in spans}
         coordinator, shard = "dslide.v1.CoordinatorService", "dslide.v1.ShardService"
-        assert below["dslide-coordinator", f"{coordinator}/CreateModel"] == "dslide train"
-        # What the coordinator asks shards for is below what it was asked for.
-        assert below["dslide-shard", f"{shard}/CreateModel"] == f"{coordinator}/CreateModel"
+        assert below["dslide-coordinator", f"{coordinator}/RegisterModel"] == "dslide train"
+        # What the coordinator asks shards for is below what it was asked for, also later.
+        assert below["dslide-shard", f"{shard}/CreateModel"] == f"{coordinator}/RegisterModel"
+        assert (below["dslide-shard", f"{shard}/WriteCheckpoint"]
+                == f"{coordinator}/CreateCheckpoint")
         assert below["dslide-shard", f"{shard}/Step"] == "dslide train"
         assert below["dslide-shard", f"{shard}/TopK"] == "POST /v1/predict"
         steps = [span for span in spans if span["name"] == f"{shard}/Step"]

@@ -1,6 +1,7 @@
 #include "core/net/otlp/otlp_exporter.h"
 
 #include <curl/curl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -67,6 +68,18 @@ struct CloseCurl {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
+// A thread that no signal is delivered to: who waits for signals may block them later.
+template <typename Run>
+std::thread StartWithoutSignals(const Run& run) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(run);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
 size_t LeaveOut(char*, size_t size, size_t count, void*) { return size * count; }
 
 }  // namespace
@@ -106,7 +119,7 @@ absl::StatusOr<std::unique_ptr<OtlpExporter>> OtlpExporter::Start(const TracingS
 }
 
 OtlpExporter::OtlpExporter(const TracingSettings& settings, const std::string& service)
-    : settings_(settings), service_(service), thread_([this] { Run(); }) {
+    : settings_(settings), service_(service), thread_(StartWithoutSignals([this] { Run(); })) {
   SetSpanSink(this);
 }
 
