@@ -19,6 +19,7 @@
 #include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
 #include "core/spec/model_spec.h"
+#include "core/spec/retired_labels.h"
 
 namespace dslide {
 
@@ -46,6 +47,12 @@ struct ModelAssetPlace {
   uint32_t checksum = 0;  // of the set
   std::string name = {};
   int64_t offset = 0;
+};
+
+struct LabelRetirement {
+  ModelSpec spec = {};  // afterwards
+  int64_t retired_before = 0;
+  int64_t retired = 0;
 };
 
 struct CheckpointSize {
@@ -82,6 +89,11 @@ class CoordinatorClient {
   // would be, if the shards have the memory.
   absl::StatusOr<ModelSpec> GrowModel(const std::string& model, const std::string& table,
                                       int64_t rows, bool dry_run = false);
+  // Leaves labels out of all predictions, or with restore takes them in again. dry_run: only says
+  // what would be.
+  absl::StatusOr<LabelRetirement> RetireLabels(const std::string& model,
+                                               const RetiredLabels& labels, bool restore,
+                                               bool dry_run = false);
   // force: also while jobs train it. Errors: FailedPrecondition JOB_RUNS else.
   absl::Status UnregisterModel(const std::string& model, bool force = false);
 
