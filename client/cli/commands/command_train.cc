@@ -171,6 +171,8 @@ absl::Status TrainRun::ResolveModel() {
   std::string explanation;
   ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
   if (!explanation.empty()) progress_->Say(explanation);
+  model_.vocabulary = VocabularyOf(*data_);
+  RETURN_IF_ERROR(LeaveOutRetiredLabels(spec, data_, eval_));
   if (options_.cluster.empty()) RETURN_IF_ERROR(FitBatch(options_.shards, spec));
   if (!HasComponents(spec) || spec.FindRole(TableRole::kHead) != nullptr) {
     ASSIGN_OR_RETURN(Network network, Network::Create(spec));
@@ -198,7 +200,6 @@ absl::Status TrainRun::ResolveModel() {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
     model_.label_counts.of_label.resize(static_cast<size_t>(spec.num_labels()));
   }
-  model_.vocabulary = VocabularyOf(*data_);
   const int64_t shards = options_.cluster.empty() ? options_.shards : 0;
   model_.origin = OriginOf(options_.source, shards, spec.seed);
   model_.spec = std::move(spec);

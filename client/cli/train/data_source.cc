@@ -10,8 +10,11 @@
 #include "client/cli/console/terminal.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
+#include "core/engine/data/dataset_info.h"
+#include "core/engine/data/dataset_subset.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "core/engine/data/text/tokenizer_json.h"
+#include "core/spec/retired_labels.h"
 #include "core/spec/table_rows.h"
 
 namespace dslide::cli {
@@ -120,6 +123,26 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
                      " labels, the model has ", features, " and ", labels, ": it is other data"));
   }
   return data;
+}
+
+std::unique_ptr<Dataset> WithoutRetiredLabels(std::unique_ptr<Dataset> data,
+                                              const ModelSpec& spec) {
+  if (data == nullptr || spec.retired_labels.empty()) return data;
+  // ModelSpec::Validate() has parsed it.
+  RetiredLabels retired = RetiredLabels::Parse(spec.retired_labels).value_or(RetiredLabels());
+  return std::make_unique<DatasetWithoutLabels>(
+      std::move(data), [retired = std::move(retired)](RowId label) {
+        return retired.Contains(static_cast<int64_t>(label.value()));
+      });
+}
+
+absl::Status LeaveOutRetiredLabels(const ModelSpec& spec, std::unique_ptr<Dataset>& data,
+                                   std::unique_ptr<Dataset>& eval) {
+  if (spec.retired_labels.empty()) return absl::OkStatus();
+  data = WithoutRetiredLabels(std::move(data), spec);
+  eval = WithoutRetiredLabels(std::move(eval), spec);
+  RETURN_IF_ERROR(CheckHasLabels(*data));
+  return eval == nullptr ? absl::OkStatus() : CheckHasLabels(*eval);
 }
 
 std::shared_ptr<const Vocabulary> VocabularyOf(const Dataset& data) {

@@ -240,7 +240,13 @@ absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::string& path) const {
-  return OpenDataFor(model_, path, import_, parallelism_);
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, OpenDataFor(model_, path, import_, parallelism_));
+  return WithoutRetiredLabels(std::move(data), model_.spec);
+}
+
+absl::Status ModelSession::KeepSpec(ModelSpec spec) {
+  model_.spec = std::move(spec);
+  return directory_ == nullptr ? absl::OkStatus() : SaveModel(directory_->staging(), model_);
 }
 
 absl::Status ModelSession::Close() {

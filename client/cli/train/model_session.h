@@ -81,6 +81,10 @@ class ModelSession {
   // Opens data that fits the model. Errors: those of OpenData() and OpenDataFor().
   absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path) const;
 
+  // The model is as `spec` says from now on, also in model_dir. Of a session that changes it.
+  // Errors: system errors naming the file.
+  absl::Status KeepSpec(ModelSpec spec);
+
   // Ends the session; one that writes puts its rows into model_dir. Errors: what kept it from doing
   // so.
   absl::Status Close();
