@@ -89,6 +89,7 @@ TEST_F(ShardRetiredTest, NeitherHashingNorNamesBringThemBack) {
 
 TEST_F(ShardRetiredTest, WhatWasLearntAndIsLearntStaysToTheBit) {
   SampleTrainer other;
+  other.Floats(kSampleDim);  // as hidden_: both draw the same from here on
   const std::unique_ptr<ShardCore> undisturbed = SampleCore(other);
   const auto train = [](ShardCore& core, SampleTrainer& trainer, int64_t first, int64_t end) {
     for (int64_t step = first; step < end; ++step) {
