@@ -70,9 +70,9 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         everything = self.ranked()
         gone = {ranking[at]["label"] for ranking in everything[:20] for at in (0, 2)}
         rows = ",".join(map(str, gone))
-        assert self.retire("--rows", rows, "--dry-run")["changed"] is False
+        assert self.retire("--numbers", rows, "--dry-run")["changed"] is False
         assert self.ranked() == everything
-        assert self.retire("--rows", rows)["retired"] == len(gone)
+        assert self.retire("--numbers", rows)["retired"] == len(gone)
         expected = without(everything, gone)
         assert self.ranked() == expected
         assert not gone & labels_of(self.ranked("--hashed"))
@@ -91,7 +91,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         assert self.ranked() == everything
         self.checkpoint("restore", "2", "--yes")
         assert self.ranked() == expected
-        assert self.retire("--rows", rows, "--restore") == {
+        assert self.retire("--numbers", rows, "--restore") == {
             "model": name, "retired_before": len(gone), "retired": 0, "labels": "",
             "changed": True}
         assert self.ranked() == everything
@@ -99,14 +99,14 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
     def test_a_running_training_goes_on_and_a_later_one_leaves_them_out(self) -> None:
         trainer = self.train()
         self.wait_for_steps(trainer, 20)
-        assert self.retire("--rows", "0-99")["labels"] == "0-99"
+        assert self.retire("--numbers", "0-99")["labels"] == "0-99"
         self.shards[0].kill()
         self.shards[0].start()
         self.finish(trainer)
         digests = self.restarted_digests()
         assert self.restarted_digests() == digests
         assert labels_of(self.ranked()) == set(range(100, LABELS))
-        self.retire("--rows", "100-398")
+        self.retire("--numbers", "100-398")
         lines = self.data.read_text().splitlines()
         of_retired = [line for line in lines[1:] if "399" not in line.split()[0].split(",")]
         path = self.write("retired.txt", "\n".join([
@@ -118,9 +118,9 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         assert_ended(self.train_on(self.data, "first"), OK)
         for code, words, flags in (
                 (USAGE, "name the labels", ()),
-                (USAGE, "names no labels", ("--rows", "3-1")),
-                (USAGE, "has no label 400", ("--rows", "400")),
-                (USAGE, "all labels", ("--rows", "0-399")),
+                (USAGE, "names no labels", ("--numbers", "3-1")),
+                (USAGE, "has no label 400", ("--numbers", "400")),
+                (USAGE, "all labels", ("--numbers", "0-399")),
                 (USAGE, "does not know what its labels are called", ("--labels", "plum")),
                 (USAGE, "gone.txt", ("--file", self.directory / "gone.txt"))):
             assert_ended(self.command("model", "retire", *flags), code, words)

@@ -24,7 +24,7 @@ constexpr char kRetireExamples[] = R"(Examples:
   dslide model retire --cluster 127.0.0.1:7000 --name default --labels "sold out" --dry-run
   dslide model retire --cluster 127.0.0.1:7000 --name default --file gone.txt
       A label's name a line. Predictions leave them out from the next one on.
-  dslide model retire --model-dir my-model --rows 3,7-12 --restore
+  dslide model retire --model-dir my-model --numbers 3,7-12 --restore
       They may be predicted again, with all that they have learnt.)";
 
 struct RetireOptions {
@@ -52,17 +52,18 @@ absl::StatusOr<std::vector<std::string>> WantedNames(const RetireOptions& option
 absl::StatusOr<RetiredLabels> WantedLabels(const RetireOptions& options, const StoredModel& model) {
   absl::StatusOr<RetiredLabels> wanted = RetiredLabels::Parse(options.rows);
   if (!wanted.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--rows: ", wanted.status().message()));
+    return absl::InvalidArgumentError(absl::StrCat("--numbers: ", wanted.status().message()));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> names, WantedNames(options));
   if (names.empty() && wanted->empty()) {
-    return absl::InvalidArgumentError("name the labels: --labels NAME, --file FILE or --rows 3,7");
+    return absl::InvalidArgumentError(
+        "name the labels: --labels NAME, --file FILE or --numbers 3,7");
   }
   if (names.empty()) return wanted;
   if (model.labels.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model \"", model.spec.name,
-                     "\" does not know what its labels are called: give numbers, --rows 3,7-12"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model \"", model.spec.name,
+        "\" does not know what its labels are called: give numbers, --numbers 3,7-12"));
   }
   absl::flat_hash_map<absl::string_view, int64_t> numbers;
   for (size_t i = 0; i < model.labels.size(); ++i) {
@@ -124,7 +125,7 @@ void AddRetireCommand(CliCommand group, Context& context) {
   AddModelOptions(command, options->model);
   command.Add("--labels", options->labels, "Names of labels").TypeName("NAME");
   AddOption(command, "--file", options->file, "File with the names of labels, one a line");
-  AddOption(command, "--rows", options->rows, "Numbers of labels, and ranges of them: 3,7-12");
+  AddOption(command, "--numbers", options->rows, "Numbers of labels, and ranges of them: 3,7-12");
   command.AddSwitch("--restore", options->restore, "They may be predicted again");
   command.AddSwitch("--dry-run", options->dry_run, "Only say what would be");
   command.OnChosen([&context, options] {
