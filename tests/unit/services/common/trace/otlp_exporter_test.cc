@@ -1,4 +1,4 @@
-#include "core/net/otlp/otlp_exporter.h"
+#include "services/common/trace/otlp_exporter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "core/net/trace/span.h"
+#include "services/common/trace/span.h"
 
 namespace dslide {
 

@@ -1,4 +1,4 @@
-#include "core/net/otlp/otlp_exporter.h"
+#include "services/common/trace/otlp_exporter.h"
 
 #include <curl/curl.h>
 #include <signal.h>

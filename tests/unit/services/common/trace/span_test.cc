@@ -1,4 +1,4 @@
-#include "core/net/trace/span.h"
+#include "services/common/trace/span.h"
 
 #include <gtest/gtest.h>
 
