@@ -52,7 +52,7 @@ def train(body: Body, head: Any, points: Points, labels: Any, some: Any) -> floa
 
 def equal(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
     """Two networks of equal first weights, each trained by itself on the same batches."""
-    points = Points.read(settings["train"])
+    points = Points.read(settings["train"], settings["points"])
     return {
         "labels": points.y.shape[1],
         "steps": settings["steps"],
@@ -127,7 +127,8 @@ def imported(head: LinearHead, hidden: torch.Tensor, cluster: dslide.Client) -> 
 
 def learn(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
     """Both networks on the same batches, in turns, until the last epoch."""
-    points, test = Points.read(settings["train"]), Points.read(settings["test"])
+    points = Points.read(settings["train"], settings["points"])
+    test = Points.read(settings["test"])
     classes, batch = points.y.shape[1], settings["batch"]
     heads = {
         "dense": LinearHead(classes, settings["rate"], bias=True),

@@ -1,7 +1,7 @@
 """The PyTorch head on shards beside PyTorch's own: equal results, accuracy at a speed, a wide layer.
 
 usage: torch_benchmark.py --bin-dir DIR [--parts equal,learn,wide] [--data NAME|FOLDER] [--epochs N]
-           [--quick] [-o json]
+           [--points N] [--steps N] [--dense-steps N] [--shards N] [--quick] [-o json]
 
 A network with hidden layers of its own has one of the heads; everything else is the same. *equal*:
 all rows active, every step beside the one of `nn.Linear` with cross-entropy; heads exported and
@@ -44,8 +44,9 @@ def settings_of(options, part):
         budget = 100 if quick else 1000
         return {"batch": 256, "epochs": 1 if quick else options.epochs, "rate": 0.01, "dropout": 0.5,
                 "hashed": {"max_active": budget, "tail_rows": 2 * budget}}
-    return {"batch": 256, "warm_up": 4 if quick else 200, "steps": 4 if quick else 400,
-            "dense_steps": 2 if quick else 5, "test_points": 2000,
+    steps = 4 if quick else options.steps
+    return {"batch": 256, "warm_up": steps // 2, "steps": steps,
+            "dense_steps": 2 if quick else options.dense_steps, "test_points": 2000,
             "hashed": {"max_active": 100, "tail_rows": 64} if quick else
             {"max_active": 600, "tail_rows": 128, "hash": SHARED}}
 
@@ -67,7 +68,7 @@ def data_of(options, part, started):
 
 def measure_part(options, part, started, python, variables):
     settings = settings_of(options, part) | data_of(options, part, started) | {
-        "shards": options.shards, "binary": str(options.bin_dir.resolve() / "dslide")}
+        "points": options.points, "shards": options.shards, "binary": str(options.bin_dir.resolve() / "dslide")}
     file = started.directory / f"{part}.json"
     file.write_text(json.dumps(settings))
     say(f"Measuring: {part}")
@@ -147,7 +148,11 @@ def parse():
     parser.add_argument("--parts", type=parts, default=list(PARTS), metavar="NAMES")
     parser.add_argument("--data", default="debian-packages", metavar="NAME|FOLDER",
                         help="of equal and learn: a set of ./run bench peers, or a folder")
+    parser.add_argument("--points", type=int, default=0,
+                        help="of equal and learn: the first so many points; 0: all")
     parser.add_argument("--epochs", type=int, default=12, help="of learn")
+    parser.add_argument("--steps", type=int, default=400, help="of the hashed head in wide")
+    parser.add_argument("--dense-steps", type=int, default=5, help="of each dense path in wide")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--with-torch", action="store_true", help="install PyTorch, 6 GB")
     parser.add_argument("--quick", action="store_true")

@@ -45,7 +45,7 @@ spec = {
         {"name": "input", "role": "embedding", "dim": 64, "optimizer": adam},
         {"name": "near", "role": "head", "dim": 64, "optimizer": adam},
     ],
-    "training": {"max_epochs": 5},
+    "training": {"batch_size": 64, "max_epochs": 10},
 }
 with dslide.local(shards=2) as cluster:
     with dslide.Trainer(cluster, spec, points) as trainer:

@@ -50,8 +50,10 @@ def _write_articles(path: pathlib.Path, rng: random.Random) -> None:
 
 
 def _write_text(path: pathlib.Path, rng: random.Random) -> None:
-    """Animals stand before `eats`, foods behind it."""
-    lines = [f"the {rng.choice(ANIMALS)} eats {rng.choice(FOODS)} today" for _ in range(400)]
+    """Animals stand in like surroundings, and so do foods."""
+    lines = [
+        f"the big {rng.choice(ANIMALS)} often eats raw {rng.choice(FOODS)}" for _ in range(400)
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -113,4 +115,4 @@ def test_items_are_found_by_their_queries(tmp_path: pathlib.Path, bin_dir: pathl
 
 def test_the_next_word_is_predicted(tmp_path: pathlib.Path, bin_dir: pathlib.Path) -> None:
     _, best = _run("transformer.py", tmp_path, bin_dir)
-    assert best[0] == "eats"
+    assert best[0] == "often"
