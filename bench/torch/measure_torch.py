@@ -133,7 +133,10 @@ def learn(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
     heads = {
         "dense": LinearHead(classes, settings["rate"], bias=True),
         "hashed": ShardedHead(
-            classes, settings["rate"], bias=True, cluster=cluster,
+            classes,
+            settings["rate"],
+            bias=True,
+            cluster=cluster,
             options=HashedOptions(**settings["hashed"]),
         ),
     }
@@ -156,7 +159,8 @@ def learn(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
         print(
             f"  epoch {number + 1}: P@1 "
             + ", ".join(f"{name} {curve[-1]:.4f}" for name, curve in curves.items()),
-            file=sys.stderr, flush=True,
+            file=sys.stderr,
+            flush=True,
         )
     return {
         "points": len(points),
@@ -206,7 +210,9 @@ def wide(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
             train(body, dense, points, labels, itertools.islice(order, settings["dense_steps"]))
         sides[name] = meter.figures()
         print(
-            f"  {name}: {sides[name]['samples_per_second']:.0f} samples/s", file=sys.stderr, flush=True
+            f"  {name}: {sides[name]['samples_per_second']:.0f} samples/s",
+            file=sys.stderr,
+            flush=True,
         )
         del dense
     return {

@@ -22,7 +22,9 @@ def processor_seconds() -> float:
     while family:
         parent = family.pop()
         ticks += processes[parent][1] if parent in processes else 0
-        family += [process for process, (its_parent, _) in processes.items() if its_parent == parent]
+        family += [
+            process for process, (its_parent, _) in processes.items() if its_parent == parent
+        ]
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

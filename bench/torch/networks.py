@@ -64,7 +64,9 @@ class Points:
 class Body(torch.nn.Module):
     """A bag of embeddings and two layers: the user's own, trained by the user's optimizers."""
 
-    def __init__(self, features: int, rate: float, kind: str = "adam", dropout: float = 0.0) -> None:
+    def __init__(
+        self, features: int, rate: float, kind: str = "adam", dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.bag = torch.nn.EmbeddingBag(features, WIDTH, mode="sum", sparse=True)
         torch.nn.init.normal_(self.bag.weight, std=WIDTH**-0.5)  # of rows of unit length

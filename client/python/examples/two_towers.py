@@ -66,7 +66,10 @@ with dslide.local() as cluster:
 
     # The index: a row for each item, which the shards search.
     index = cluster.create_model(
-        {"name": "items", "tables": [{"name": "rows", "role": "head", "rows": len(items), "dim": DIM}]}
+        {
+            "name": "items",
+            "tables": [{"name": "rows", "role": "head", "rows": len(items), "dim": DIM}],
+        }
     )
     with torch.no_grad():
         index.scatter("rows", np.arange(len(items)), item_tower(items).numpy(), mode="assign")

@@ -2,7 +2,7 @@
 
 usage: word_model.py FILE WORD...
 
-A word's input row becomes its vector: words in like surroundings have like vectors.
+A word's row of the head becomes its vector: words in like surroundings have like vectors.
 """
 
 import re
@@ -43,15 +43,22 @@ spec = {
     "name": "words",
     "tables": [
         {"name": "input", "role": "embedding", "dim": 64, "optimizer": adam},
-        {"name": "near", "role": "head", "dim": 64, "optimizer": adam},
+        {
+            "name": "near",
+            "role": "head",
+            "dim": 64,
+            "optimizer": adam,
+            "init": {"scale": 0.01},  # so that little of the first values is left
+        },
     ],
     "training": {"batch_size": 64, "max_epochs": 10},
 }
 with dslide.local(shards=2) as cluster:
     with dslide.Trainer(cluster, spec, points) as trainer:
         report = trainer.train()
-    vectors = cluster.model("words").gather("input", np.arange(len(words)))
+    vectors = cluster.model("words").gather("near", np.arange(len(words)))
 print(f"{len(words)} words, {len(centres)} points, loss {report.last_loss:.2f}")
+vectors -= vectors.mean(axis=0)
 vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
 for word in questions:
     best = np.argsort(-(vectors @ vectors[number[word]]))[1:4]
