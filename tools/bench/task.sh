@@ -25,8 +25,9 @@
 #               SECONDS, --page FOLDER). Not a part of all
 #   neighbours  searches of the memory's index beside a plain scan, 10,000 to a million points;
 #               10 minutes and 8 GB (options of `dslide-bench neighbours`). Not a part of all
-#   serve       predictions of one thread beside the memory's speed, exact and hashed, on a generated
-#               model of 670,091 labels (--epochs N, --queries N, --model FILE). Not a part of all
+#   serve       predictions of one thread beside the memory's speed, exact and hashed, on generated
+#               data of 670,091 labels or others (--data NAME|FOLDER, --model FILE, --epochs N,
+#               --queries N). Not a part of all
 #   torch       the PyTorch head on shards beside PyTorch's own: equal steps, accuracy at a speed,
 #               670,091 labels; half an hour (--with-torch installs PyTorch, 6 GB; --parts
 #               equal,learn,wide, --data NAME|FOLDER, --points N, --epochs N, --steps N, --dense-steps
