@@ -29,7 +29,7 @@
 #               data of 670,091 labels or others (--data NAME|FOLDER, --model FILE, --epochs N,
 #               --queries N). Not a part of all
 #   torch       the PyTorch head on shards beside PyTorch's own: equal steps, accuracy at a speed,
-#               670,091 labels; half an hour (--with-torch installs PyTorch, 6 GB; --parts
+#               670,091 labels (--with-torch installs PyTorch, 6 GB; --parts
 #               equal,learn,wide, --data NAME|FOLDER, --points N, --epochs N, --steps N, --dense-steps
 #               N, --shards N). Not a part of all
 #   report      docs/understand/benchmarks.md and its plots from the kept results; measures nothing
