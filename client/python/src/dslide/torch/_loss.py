@@ -39,7 +39,7 @@ class HashedOptions:
     tail_rows: int = 512
     tables: int = 0
     exact: bool = False
-    hash: Mapping[str, Any] = field(default_factory=dict)
+    hash: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def head(self, classes: int) -> dict[str, Any]:
         if self.exact or self.max_active >= classes:
