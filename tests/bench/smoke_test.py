@@ -153,6 +153,19 @@ def test_python(run_script: Run) -> None:
         assert_positive(result["training"][trainer], "samples_per_second", "loss")
 
 
+def test_torch(run_script: Run) -> None:
+    result, _, _ = run_script("torch")
+    for found in result["equal"]["optimizers"].values():
+        assert max(found["largest_differences"].values()) < 1e-3
+        assert found["exported_logits"] < 1e-6
+        assert found["imported_top_10"] == 1
+    for part in ("learn", "wide"):
+        for side in result[part]["sides"].values():
+            assert_positive(side, "samples_per_second", "cpu_seconds_per_thousand")
+        assert_positive(result[part], "speedup", "cpu_speedup")
+    assert result["wide"]["fastest_dense"] in result["wide"]["sides"]
+
+
 def test_peers(run_script: Run, tmp_path: pathlib.Path) -> None:
     result, stderr, _ = run_script("peers", "--page", tmp_path / "page")
     measured = result["sets"]["quick"]["tools"]
