@@ -1,4 +1,4 @@
-"""Runs the program of a language that adds ones to rows: each line that it is given is an update."""
+"""Runs the program of a language that adds ones to rows: a line of its input is an update."""
 
 from __future__ import annotations
 

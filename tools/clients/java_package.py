@@ -40,9 +40,11 @@ def _run(bin_dir: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[
     key = hashlib.sha256((SOURCE / "pom.xml").read_bytes()).hexdigest()[:16]
     repository = cache_folder() / f"java-{key}"
     complete = repository / "complete"
-    shutil.rmtree(RESULTS, ignore_errors=True)  # those of an earlier run
+    tests = "install" in arguments
     with open(cache_folder() / "java.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Maven's repositories are for one at a time
+        if tests:
+            shutil.rmtree(RESULTS, ignore_errors=True)  # those of an earlier run
         if not complete.exists():
             say("fetching what client/java/pom.xml names")
         done = subprocess.run(
@@ -51,7 +53,7 @@ def _run(bin_dir: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[
              *arguments],
             cwd=SOURCE, check=False, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, env=_variables(bin_dir))
-        if RESULTS.exists():  # tests run last: everything that is needed was there
+        if tests and RESULTS.exists():  # tests run last: everything that is needed was there
             complete.touch()
     return done
 

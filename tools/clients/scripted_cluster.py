@@ -1,23 +1,23 @@
 """A cluster of one shard that answers as a transcript says, and compares what it is asked.
 
-It needs the Python package of the client and grpcio.
+It needs the messages, grpcio and googleapis-common-protos.
 """
 
 from __future__ import annotations
 
+import pathlib
 import threading
 from concurrent import futures
 from typing import Any, NoReturn
 
 import grpc
 import numpy as np
-from dslide.v1 import common_pb2, coordinator_pb2, model_pb2, shard_pb2
+from dslide.v1 import coordinator_pb2, model_pb2, shard_pb2
 from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2, status_pb2
-
-import dslide
 from increments import ROWS_OF_UPDATE
 
+_VERSION = (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text("ascii").strip()
 _TOPOLOGY = 3
 _SLOTS = 1024
 Turn = dict[str, Any]
@@ -114,7 +114,7 @@ class ScriptedCluster:
 
     @staticmethod
     def server_info(_: object, __: object) -> shard_pb2.GetServerInfoResponse:
-        return shard_pb2.GetServerInfoResponse(version=dslide.__version__, generation=7,
+        return shard_pb2.GetServerInfoResponse(version=_VERSION, generation=7,
                                                topology_version=_TOPOLOGY)
 
     @staticmethod
