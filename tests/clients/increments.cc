@@ -21,7 +21,7 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kRows = 1'000'000;
+constexpr int64_t kRows = 200'000;
 constexpr uint32_t kRowsOfUpdate = 4;
 constexpr const char* kCells = "cells";  // the model, and its only table
 
@@ -31,6 +31,7 @@ ModelSpec Cells() {
   table.rows = kRows;
   table.dim = 1;
   table.init.kind = InitKind::kZero;
+  table.optimizer.kind = OptimizerKind::kSgd;
   ModelSpec model;
   model.name = kCells;
   model.tables = {table};

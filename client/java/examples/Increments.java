@@ -39,7 +39,8 @@ public final class Increments {
     }
     try (var cluster = Cluster.connect(arguments[0], options)) {
       Model model = cluster.createModel("""
-          {"name": "cells", "tables": [{"name": "cells", "rows": 1000000, "dim": 1, "init": {"kind": "zero"}}]}""");
+          {"name": "cells", "tables": [{"name": "cells", "rows": 200000, "dim": 1, "init": {"kind": "zero"},
+            "optimizer": {"kind": "sgd"}}]}""");
       var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
       for (int update = 0; lines.readLine() != null; update++) {
         System.out.println(add(model, Integer.parseInt(arguments[1]), update));

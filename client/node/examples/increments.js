@@ -28,7 +28,9 @@ async function main([coordinator, firstRow, timeout, ca, cert, key]) {
   });
   try {
     const model = await cluster.createModel({
-      name: CELLS, tables: [{ name: CELLS, rows: 1_000_000, dim: 1, init: { kind: "zero" } }],
+      name: CELLS, tables: [
+        { name: CELLS, rows: 200_000, dim: 1, init: { kind: "zero" }, optimizer: { kind: "sgd" } },
+      ],
     });
     let update = 0;
     for await (const _ of createInterface({ input: process.stdin })) {

@@ -25,8 +25,9 @@ def outcome_of(error: dslide.DslideError) -> str:
 
 def run(coordinator: str, first_row: int, timeout: float, tls: dslide.Tls | None) -> None:
     with dslide.connect(coordinator, tls=tls, timeout=timeout, patience=timeout) as cluster:
-        table = {"name": CELLS, "rows": 1_000_000, "dim": 1, "init": {"kind": "zero"}}
-        model = cluster.create_model({"name": CELLS, "tables": [table]})
+        table = {"name": CELLS, "rows": 200_000, "dim": 1, "init": {"kind": "zero"}}
+        spec = {"name": CELLS, "tables": [table | {"optimizer": {"kind": "sgd"}}]}
+        model = cluster.create_model(spec)
         ones = np.ones((ROWS_OF_UPDATE, 1), np.float32)
         for update, _ in enumerate(sys.stdin):
             rows = first_row + ROWS_OF_UPDATE * update + np.arange(ROWS_OF_UPDATE)

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	rows         = 1_000_000
+	rows         = 200_000
 	rowsOfUpdate = 4
 	cells        = "cells" // the model, and its only table
 )
@@ -54,7 +54,7 @@ func run(ctx context.Context, coordinator string, firstRow uint32, options *dsli
 	}
 	defer cluster.Close()
 	model, err := cluster.CreateModel(ctx, &v1.ModelSpec{Name: proto.String(cells), Tables: []*v1.TableSpec{{
-		Name: proto.String(cells), Rows: proto.Int64(rows), Dim: proto.Int64(1),
+		Name: proto.String(cells), Rows: proto.Int64(rows), Dim: proto.Int64(1), Optimizer: &v1.OptimizerSpec{Kind: proto.String("sgd")},
 		Init: &v1.InitSpec{Kind: proto.String("zero")}}}})
 	if err != nil {
 		return err
