@@ -200,7 +200,10 @@ def test_together(bin_dir: pathlib.Path, report: Report) -> None:
         listed = folder / "programs.json"
         listed.write_text(json.dumps([dataclasses.asdict(one) for one in made]), encoding="utf-8")
         say("transcripts of sequences and retries, in each language")
-        for case in _results(made, "transcripts.py", listed):
+        cases = _results(made, "transcripts.py", listed)
+        if not cases:
+            report.add("failed", "the transcripts: no result")
+        for case in cases:
             name = f"transcript {case['transcript']}, {case['language']}"
             report.add("failed" if case["wrong"] else "passed",
                        f"{name}: {'; '.join(case['wrong'])}")

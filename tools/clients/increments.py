@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 ROWS_OF_UPDATE = 4
+_END_SECONDS = 300  # for its good-bye to the shards, on a busy machine
 
 
 class Increments:
@@ -48,7 +49,7 @@ class Increments:
         with self._process:
             try:
                 self.asked.close()
-                self._process.wait(timeout=60)
+                self._process.wait(timeout=_END_SECONDS)
             except (BrokenPipeError, subprocess.TimeoutExpired):
                 pass
             self._process.kill()
@@ -57,5 +58,6 @@ class Increments:
         return f"it ended with {code}: {''.join(self._errors)[-2000:]}" if code else ""
 
     def kill(self) -> None:
-        with self._process:
-            self._process.kill()
+        """A thread that waits for its answer is told that it has ended."""
+        self._process.kill()
+        self._process.wait()

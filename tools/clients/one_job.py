@@ -287,7 +287,7 @@ class Run:
     def judge(self, client: dslide.Client) -> None:
         for counter in self._ended + self._killed:
             rows = counter.first_row + np.arange(ROWS_OF_LIFE)
-            cells = client.model("cells").gather("cells", rows).values[:, 0]
+            cells = client.model("cells").gather("cells", rows)[:, 0]
             counter.judge(cells, counter in self._killed)
             self.wrong += counter.wrong
         self.result["increments"] = sum(one.confirmed for one in self._ended + self._killed)
