@@ -53,8 +53,8 @@ const char* WordOf(Outcome outcome) {
   return outcome == Outcome::kNotApplied ? "refused" : "unknown";
 }
 
-absl::Status Run(const std::string& coordinator, uint32_t first_row, double timeout_seconds,
-                 const TlsFiles& tls) {
+absl::Status AddOnes(const std::string& coordinator, uint32_t first_row, double timeout_seconds,
+                     const TlsFiles& tls) {
   ClientOptions options;
   options.timeout = absl::Seconds(timeout_seconds);
   ChannelOptions channels;
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   }
   dslide::TlsFiles tls;
   if (argc == 7) tls = {.cert = argv[5], .key = argv[6], .ca = argv[4]};
-  const absl::Status ended = dslide::Run(argv[1], first_row, timeout_seconds, tls);
+  const absl::Status ended = dslide::AddOnes(argv[1], first_row, timeout_seconds, tls);
   if (ended.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", std::string(ended.message()).c_str());
   return 1;
