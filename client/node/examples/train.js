@@ -264,7 +264,7 @@ async function main() {
   const { ca, cert, key } = values;
   const tls = ca && cert && key ? { tls: { ca, cert, key } } : {};
   // A trainer outlives the restart of a server, but a wrong address is told soon.
-  await (await dslide.connect(values.cluster, tls)).close();
+  await (await dslide.connect(values.cluster, { patienceMs: 30_000, ...tls })).close();
   const patient = { job, timeoutMs: 300_000, patienceMs: 120_000, ...tls };
   const cluster = await dslide.connect(values.cluster, patient);
   try {
