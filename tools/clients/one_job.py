@@ -51,9 +51,9 @@ MODEL = {
         {"name": "labels", "role": "head", "dim": 32, "optimizer": {"learning_rate": 0.02},
          "head": {"max_active": 200}},
     ],
-    # Small leases: all trainers have a part of each epoch.
+    # Small leases: all trainers have a part of each epoch. No validation: the rows of the best
+    # epoch would be restored, and with them their counts of updates.
     "training": {"batch_size": BATCH, "max_epochs": EPOCHS, "chunk_samples": 4 * BATCH,
-                 # Nor is an epoch restored, which would take updates back.
                  "validation_fraction": 0, "patience_epochs": 0},
 }
 Program = dict[str, Any]
