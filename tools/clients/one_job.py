@@ -138,8 +138,8 @@ class Run:
         self._test.write_text(points_text(2, TEST_POINTS), encoding="ascii")
         self._address = f"127.0.0.1:{processes.free_port()}"
         self._ports = [processes.free_port() for _ in range(SHARDS)]
-        # No cluster checkpoints: one retires a trainer that is stopped within a step, whose head has
-        # one update more than its embedding then.
+        # No cluster checkpoints: one retires a trainer that is stopped within a step, whose head
+        # has one update more than its embedding then.
         self._start("coordinator", "dslide-coordinator", "--listen", self._address, "--shards",
                     SHARDS, "--lease-timeout", "10s", "--checkpoint-interval", "off",
                     "--data-dir", folder / "coordinator")
