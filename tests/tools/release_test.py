@@ -130,12 +130,12 @@ def test_a_signature_is_of_one_digest_by_one_key(
         signing.check_signature(public, OTHER, signed)
     changed = Artifact(signed.content.replace(b"1" * 64, b"2" * 64), signed.media_type,
                        signed.annotations)
-    with pytest.raises(ReleaseError, match="openssl dgst"):
+    with pytest.raises(ReleaseError, match="not signed with the key"):
         signing.check_signature(public, OTHER, changed)
     signing.make_key(tmp_path / "stranger.key")
     stranger = tmp_path / "stranger.pub"
     stranger.write_bytes(signing.public_key(tmp_path / "stranger.key"))
-    with pytest.raises(ReleaseError, match="openssl dgst"):
+    with pytest.raises(ReleaseError, match="not signed with the key"):
         signing.check_signature(stranger, SUBJECT, signed)
 
 
@@ -150,7 +150,7 @@ def test_a_statement_is_of_one_digest_and_cannot_be_changed(
     more = signing.statement_of(key, SUBJECT, "kind", {"a": 2})
     envelope["payload"] = json.loads(more.content)["payload"]
     changed = Artifact(json.dumps(envelope).encode(), stated.media_type, {})
-    with pytest.raises(ReleaseError, match="openssl dgst"):
+    with pytest.raises(ReleaseError, match="not signed with the key"):
         signing.check_statement(public, SUBJECT, changed)
 
 

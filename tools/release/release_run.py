@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -43,6 +44,15 @@ def _need(value: str | pathlib.Path | None, flag: str, what: str) -> str:
     return str(value)
 
 
+def check_revision(plan: Plan, bin_dir: pathlib.Path) -> None:
+    """The programs are of the commit that the provenance will name."""
+    said = subprocess.run([bin_dir / "dslide", "version"], capture_output=True, text=True,
+                          check=True).stdout.splitlines()[0]
+    if f"revision {plan.revision[:12]}" not in said:
+        raise ReleaseError(f"{bin_dir}: {said} is not of the commit {plan.revision[:12]}: build "
+                           "them anew")
+
+
 def publish(options: argparse.Namespace, home: pathlib.Path) -> dict[str, str]:
     registry = Registry.parse(options.registry or (_NOWHERE if options.dry_run else _need(
         None, "--registry", "the place that images and chart are pushed to, HOST/PREFIX")))
@@ -54,6 +64,7 @@ def publish(options: argparse.Namespace, home: pathlib.Path) -> dict[str, str]:
         if plan.changed:
             raise ReleaseError("the checkout differs from its commit: " + ", ".join(
                 line[3:] for line in plan.changed[:5]) + ": commit, or put it aside")
+        check_revision(plan, options.bin_dir)
     made = publication.make(plan, options.bin_dir, programs, options.also, clients=True)
     if options.dry_run:
         say(f"a dry run: nothing was pushed or signed; the files are in {plan.output}")

@@ -32,7 +32,7 @@ def _openssl(*arguments: object, content: bytes = b"") -> bytes:
     done = subprocess.run(["openssl", *map(str, arguments)], input=content, capture_output=True,
                           env={PASSWORD: "", **os.environ}, check=False)
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
         raise ReleaseError(f"openssl {arguments[0]}: {said[0] if said else done.returncode}")
     return done.stdout
 
@@ -64,7 +64,12 @@ def check(public: pathlib.Path, content: bytes, signature: str) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(base64.b64decode(signature))
         file.flush()
-        _openssl("dgst", "-sha256", "-verify", public, "-signature", file.name, content=content)
+        try:
+            _openssl("dgst", "-sha256", "-verify", public, "-signature", file.name,
+                     content=content)
+        except ReleaseError as error:
+            raise ReleaseError(f"not signed with the key of {public}, or changed since ({error})"
+                               ) from error
 
 
 @dataclasses.dataclass(frozen=True)
