@@ -1,4 +1,4 @@
-"""The chart of a release: its values name the images by digest, so that it pulls what was signed."""
+"""The chart of a release: its values name the images by digest: it pulls what was signed."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Plan:
             revision=_git("rev-parse", "HEAD"),
             changed=tuple(_git("status", "--porcelain").splitlines()),
             created=datetime.datetime.fromtimestamp(
-                int(_git("show", "-s", "--format=%ct", "HEAD")), datetime.timezone.utc),
+                int(_git("show", "-s", "--format=%ct", "HEAD")), datetime.UTC),
             registry=registry, output=output)
 
     @property

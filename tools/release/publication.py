@@ -45,7 +45,7 @@ def make(plan: Plan, bin_dir: pathlib.Path, programs: Programs,
          also: Sequence[pathlib.Path], clients: bool) -> Made:
     """All files below plan.output, which is emptied. also: folders `images` of releases that other
     machines made of the same commit."""
-    began = datetime.datetime.now(datetime.timezone.utc)
+    began = datetime.datetime.now(datetime.UTC)
     shutil.rmtree(plan.output, ignore_errors=True)
     say("images")
     images, sbom = release_images.make(plan, bin_dir, plan.output / "images")

@@ -126,7 +126,8 @@ def _tamper(plan: Plan, made: publication.Made, programs: Programs, key: pathlib
         lambda: publication.publish(plan, publication.Made(
             {**made.images, "dslide": other}, made.chart, made.output), programs, key))
     programs.crane("push", other.folder, registry.reference("dslide", plan.version))
-    found["unsigned image"] = refused("an image that nobody signed, pushed under the version", verify)
+    found["unsigned image"] = refused(
+        "an image that nobody signed, pushed under the version", verify)
     programs.crane("push", made.images["dslide"].folder,
                    registry.reference("dslide", plan.version))
     verify()

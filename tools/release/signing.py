@@ -1,8 +1,8 @@
-"""Signatures in the form of cosign, made with OpenSSL by a key of one's own: of images and charts in
-a registry, of statements about them (DSSE envelopes), of files.
+"""Signatures in the form of cosign, made with OpenSSL by a key of one's own: of images and charts
+in a registry, of statements about them (DSSE envelopes), of files.
 
-https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md and ATTESTATION_SPEC.md. There is
-no transparency log: nothing of a release is told to a public service.
+https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md and ATTESTATION_SPEC.md. There
+is no transparency log: nothing of a release is told to a public service.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def _installed(packages: Iterable[str]) -> list[dict[str, Any]]:
 
 def provenance(plan: Plan, began: datetime.datetime) -> dict[str, Any]:
     """The predicate of https://slsa.dev/provenance/v1."""
-    ended = datetime.datetime.now(datetime.timezone.utc)
+    ended = datetime.datetime.now(datetime.UTC)
     return {
         "buildDefinition": {
             "buildType": _BUILD_TYPE,
