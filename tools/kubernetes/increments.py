@@ -16,6 +16,15 @@ from oracle import Event, HistoryTail
 _PROGRAM = pathlib.Path(__file__).with_name("count_increments.py")
 
 
+def first_answer(events: Sequence[Event], shard: int, since: int) -> int | None:
+    """When an increment was acknowledged for the first time that was sent since then."""
+    sent = {(event["client"], event["sequence"]) for event in events
+            if event["event"] == "invoke" and event["shard"] == shard and event["t"] > since}
+    return next((event["t"] for event in events
+                 if event["event"] == "applied" and event["shard"] == shard
+                 and event["t"] > since and (event["client"], event["sequence"]) in sent), None)
+
+
 class Increments:
     """On every shard, from now to verdict(). Times are those of time.monotonic_ns()."""
 
@@ -40,21 +49,13 @@ class Increments:
             raise ClusterError(f"the increment client has ended: {self._log}")
         self._events += self._tail.new("invoke", "applied", "refused")
 
-    def _answered(self, shard: int, since: int) -> int | None:
-        """When an increment was first acknowledged that was sent since then."""
-        sent = {(event["client"], event["sequence"]) for event in self._events
-                if event["event"] == "invoke" and event["shard"] == shard and event["t"] > since}
-        return next((event["t"] for event in self._events
-                     if event["event"] == "applied" and event["shard"] == shard
-                     and event["t"] > since and (event["client"], event["sequence"]) in sent), None)
-
     def wait_for_answers(self, since: int) -> float:
         """Until every shard has acknowledged one that was sent since then; seconds from then."""
         times: list[int | None] = []
 
         def answered() -> bool:
             self._look()
-            times[:] = [self._answered(shard, since) for shard in self._shards]
+            times[:] = [first_answer(self._events, shard, since) for shard in self._shards]
             return None not in times
 
         wait_until(answered, "every shard acknowledges increments")

@@ -12,7 +12,7 @@ from steps import check_job
 
 _CPU = "trainer.resources.limits.cpu"
 # Of few processors a second, a small training lasts on any machine; the result is the same.
-SLOWLY, FAST = f"{_CPU}=25m", f"{_CPU}=2"
+SLOWLY, FAST = f"{_CPU}=10m", f"{_CPU}=2"
 
 
 class Training:

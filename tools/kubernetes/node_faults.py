@@ -21,7 +21,7 @@ SHARDS = 2  # of values.yaml
 VALUES = pathlib.Path(__file__).with_name("faults.yaml")
 
 
-class _Player:
+class Player:
     """Plays faults, each when all is well again, and tells how long that took."""
 
     def __init__(self, release: Release, steps: Steps, training: Training,
@@ -60,7 +60,7 @@ def node_faults(cluster: Cluster, dslide: pathlib.Path, steps: Steps) -> None:
     increments = Increments(cluster, COORDINATOR, [release.shard_address(shard)
                                                    for shard in range(SHARDS)])
     watch = release.watch_trainers()
-    play = _Player(release, steps, disturbed, increments)
+    play = Player(release, steps, disturbed, increments)
     # Made one by one: pods move from node to node.
     faults: list[Callable[[], Fault]] = [
         lambda: PowerLoss(cluster, release, 0),
