@@ -16,7 +16,7 @@ from lasting_training import FAST, SLOWLY, Training
 from release import COORDINATOR, Release
 from steps import Steps
 
-EPOCHS = 60
+EPOCHS = 50
 SHARDS = 2  # of values.yaml
 VALUES = pathlib.Path(__file__).with_name("faults.yaml")
 
