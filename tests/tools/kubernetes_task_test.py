@@ -220,7 +220,7 @@ def _play(restarts: int) -> dict[str, float]:
 def test_what_a_fault_costs_is_told() -> None:
     seconds = _play(restarts=0)
     assert seconds["a fault: increments after its end"] == 1.5
-    assert set(seconds) == {"a fault: noticed", *(
+    assert set(seconds) == {"a fault: lasted", *(
         f"a fault: {what} after its end" for what in ("increments", "training", "every pod"))}
 
 

@@ -33,7 +33,7 @@ class Player:
 
     def __call__(self, fault: Fault) -> None:
         lives = self._release.lives()
-        self._steps(f"{fault.name}: noticed", fault.strike)
+        self._steps(f"{fault.name}: lasted", fault.strike)
         healed = time.monotonic_ns()
         done = self._training.samples() or 0
         fault.heal()
