@@ -160,8 +160,9 @@ def test_a_release_is_whole_when_all_its_pods_are_ready(
 
 
 @pytest.mark.parametrize(("epochs", "finished", "cancelled", "is_well"), [
-    ([0, 1, 2], True, False, True), ([0, 2], True, False, False), ([0, 1, 1, 2], True, False, False),
-    ([0, 1, 2], False, False, False), ([0, 1, 2], True, True, False)])
+    ([0, 1, 2], True, False, True), ([0, 2], True, False, False),
+    ([0, 1, 1, 2], True, False, False), ([0, 1, 2], False, False, False),
+    ([0, 1, 2], True, True, False)])
 def test_a_job_has_each_of_its_epochs_once(epochs: list[int], finished: bool, cancelled: bool,
                                            is_well: bool) -> None:
     job = {"finished": finished, "cancelled": cancelled,
