@@ -33,9 +33,11 @@ class Player:
 
     def __call__(self, fault: Fault) -> None:
         lives = self._release.lives()
-        self._steps(f"{fault.name}: lasted", fault.strike)
-        healed = time.monotonic_ns()
         done = self._training.samples() or 0
+        self._steps(f"{fault.name}: lasted", fault.strike)
+        # A coordinator that does not answer has counted nothing since.
+        done = max(done, self._training.samples() or 0)
+        healed = time.monotonic_ns()
         fault.heal()
         self._note(fault, "increments", self._increments.wait_for_answers(healed))
         wait_until(lambda: (self._training.samples() or 0) > done, "the training goes on")
