@@ -25,7 +25,7 @@ from steps import Steps
 from upgrades import upgrades
 
 # Seconds until a task is given up; what is left then is taken down as after any failure.
-LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 2700, "faults": 2700, "all": 5400}
+LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 3600, "faults": 3600, "all": 7200}
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 SKIPPED = 77
 SCENARIOS = {"smoke": smoke, "upgrades": upgrades, "faults": node_faults}

@@ -15,6 +15,7 @@ from trainer_watch import TrainerWatch
 NAMESPACE = "dslide"
 RELEASE = "dslide"
 HELM_PATIENCE = "6m"
+TRAINING_PATIENCE = 1800.0  # of a machine that is busy with other work
 COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
@@ -133,4 +134,4 @@ class Release:
                 raise ClusterError(f"the trainers' Job failed: {conditions}")
             return any(condition["type"] == "Complete" for condition in conditions)
 
-        return wait_until(ended, "the trainers' Job has completed", 900)
+        return wait_until(ended, "the trainers' Job has completed", TRAINING_PATIENCE)
