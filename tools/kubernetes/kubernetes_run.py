@@ -1,6 +1,6 @@
 """Starts a real Kubernetes on this machine and lives in it: what ./run kubernetes calls.
 
-usage: kubernetes_run.py up|down|smoke|upgrades [--nodes N] --programs DIR --helm FILE
+usage: kubernetes_run.py up|down|smoke|upgrades|faults|all [--nodes N] --programs DIR --helm FILE
                          --bin-dir DIR --work DIR [-o json]
 
 stderr tells what happens; stdout ends with the figures, with -o json as one JSON object.
@@ -18,17 +18,21 @@ import tempfile
 import images
 from cluster import Cluster, ClusterError, MachineLock, Occupied
 from guard import Guard
+from node_faults import node_faults
 from release import NAMESPACE
 from smoke import smoke
 from steps import Steps
 from upgrades import upgrades
 
-NODES = {"up": 3, "smoke": 1, "upgrades": 3}
 # Seconds until a task is given up; what is left then is taken down as after any failure.
-LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 2700}
+LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 3600, "faults": 3600, "all": 7200}
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 SKIPPED = 77
-SCENARIOS = {"smoke": smoke, "upgrades": upgrades}
+SCENARIOS = {"smoke": smoke, "upgrades": upgrades, "faults": node_faults}
+# Each in a cluster of its own.
+TASKS = {name: [name] for name in SCENARIOS} | {"all": ["upgrades", "faults"]}
+ONE_NODE = "smoke"
+WITH_DISKS = "faults"
 
 
 def make_images(bin_dir: pathlib.Path, folder: pathlib.Path, task: str) -> list[pathlib.Path]:
@@ -36,34 +40,37 @@ def make_images(bin_dir: pathlib.Path, folder: pathlib.Path, task: str) -> list[
     return [images.make_pause(folder), *images.make_dslide(bin_dir, folder, tags)]
 
 
-def bring_up(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
-    nodes = options.nodes or NODES[options.task]
+def bring_up(cluster: Cluster, options: argparse.Namespace, task: str, steps: Steps) -> None:
+    nodes = options.nodes or (1 if task == ONE_NODE else 3)
     with tempfile.TemporaryDirectory(prefix="dslide-images-") as folder:
         archives: list[pathlib.Path] = []
         steps("images", lambda: archives.extend(
-            make_images(options.bin_dir, pathlib.Path(folder), options.task)))
-        steps(f"cluster of {nodes} nodes", lambda: cluster.up(nodes, archives))
+            make_images(options.bin_dir, pathlib.Path(folder), task)))
+        steps(f"cluster of {nodes} nodes",
+              lambda: cluster.up(nodes, archives, with_disks=task == WITH_DISKS))
 
 
-def live(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
+def live(cluster: Cluster, options: argparse.Namespace, scenario: str, steps: Steps) -> None:
     """Whatever happens, nothing of it stays but the logs of a failure."""
     succeeded = False
     try:
-        bring_up(cluster, options, steps)
-        SCENARIOS[options.task](cluster, options.bin_dir / "dslide", steps)
+        bring_up(cluster, options, scenario, steps)
+        SCENARIOS[scenario](cluster, options.bin_dir / "dslide", steps)
         succeeded = True
     finally:
-        signal.alarm(0)
         if not succeeded:
+            signal.alarm(0)
             describe_failure(cluster)
         end(cluster, steps, keep_logs=not succeeded)
 
 
 def end(cluster: Cluster, steps: Steps, keep_logs: bool) -> None:
     """Takes all of it down, and is not to be interrupted in that."""
-    for number in ENDINGS:
-        signal.signal(number, signal.SIG_IGN)
-    steps("down", lambda: cluster.down(keep_logs))
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
+    try:
+        steps("down", lambda: cluster.down(keep_logs))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDINGS)
 
 
 def describe_failure(cluster: Cluster) -> None:
@@ -81,7 +88,7 @@ def describe_failure(cluster: Cluster) -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("task", choices=("up", "down", *SCENARIOS))
+    parser.add_argument("task", choices=("up", "down", *TASKS))
     parser.add_argument("--nodes", type=int)
     for path in ("--programs", "--helm", "--bin-dir", "--work"):
         parser.add_argument(path, type=pathlib.Path, required=True)
@@ -97,24 +104,29 @@ def limit_time(seconds: int) -> None:
     signal.alarm(seconds)
 
 
-def run_task(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
+def run_task(cluster: Cluster, options: argparse.Namespace) -> dict[str, Steps]:
+    """The steps of everything that was done, by what they belong to."""
     lock = MachineLock()
+    done: dict[str, Steps] = {}
     if options.task == "down":
-        end(cluster, steps, keep_logs=False)
-        return
+        end(cluster, done.setdefault("down", Steps()), keep_logs=False)
+        return done
     cluster.refuse_another()
     guard = Guard(lambda: cluster.down(keep_logs=True))
     if options.task == "up":
+        steps = done.setdefault("up", Steps())
         try:
-            bring_up(cluster, options, steps)
+            bring_up(cluster, options, "up", steps)
         except BaseException:
             end(cluster, steps, keep_logs=True)
             raise
         print(f"export KUBECONFIG={cluster.admin}", file=sys.stderr)
-    else:
-        live(cluster, options, steps)
+    for scenario in TASKS.get(options.task, []):
+        print(f"   -- {scenario}", file=sys.stderr)
+        live(cluster, options, scenario, done.setdefault(scenario, Steps()))
     guard.dismiss()
     del lock
+    return done
 
 
 def main() -> int:
@@ -124,9 +136,8 @@ def main() -> int:
     limit_time(LIMITS[options.task])
     cluster = Cluster(options.programs.resolve(), options.helm.resolve(), options.work.resolve())
     options.bin_dir = options.bin_dir.resolve()
-    steps = Steps()
     try:
-        run_task(cluster, options, steps)
+        done = run_task(cluster, options)
     except Occupied as error:
         print(f"   SKIPPED: kubernetes: {error}", file=sys.stderr)
         return SKIPPED
@@ -134,10 +145,11 @@ def main() -> int:
         print(f"run: kubernetes: {error}", file=sys.stderr)
         return 1
     if options.output:
-        print(json.dumps(steps.seconds))
+        print(json.dumps({scenario: steps.seconds for scenario, steps in done.items()}))
     else:
-        for name, seconds in steps.seconds.items():
-            print(f"{name}: {seconds} s")
+        for scenario, steps in done.items():
+            for name, seconds in steps.seconds.items():
+                print(f"{scenario}: {name}: {seconds} s")
     return 0
 
 
