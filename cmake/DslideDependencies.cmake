@@ -23,6 +23,8 @@ find_package(civetweb CONFIG REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(LibArchive REQUIRED)
 find_package(ZLIB REQUIRED)
+# The first that signs requests to object stores as they want it.
+find_package(CURL 7.88 REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
