@@ -22,7 +22,7 @@
 namespace dslide::cli {
 namespace {
 
-constexpr absl::Duration kNoteEvery = absl::Seconds(3);  // often enough to be seen to live
+constexpr absl::Duration kReadingNoteEvery = absl::Seconds(3);  // often enough to be seen to live
 
 std::string DefaultCache() {
   const char* parent = std::getenv("TMPDIR");
@@ -32,11 +32,11 @@ std::string DefaultCache() {
 
 std::function<void(const std::string& url, int64_t done_bytes, int64_t total_bytes)>
 ReadingProgress() {
-  return [next = SteadyClock().Now() + kNoteEvery](const std::string& url, int64_t done_bytes,
+  return [next = SteadyClock().Now() + kReadingNoteEvery](const std::string& url, int64_t done_bytes,
                                                    int64_t total_bytes) mutable {
     const absl::Duration now = SteadyClock().Now();
     if (now < next) return;
-    next = now + kNoteEvery;
+    next = now + kReadingNoteEvery;
     PrintNote(absl::StrCat(
         url, ": ", ReadableBytes(static_cast<double>(done_bytes)),
         total_bytes < 0 ? ""
@@ -93,7 +93,7 @@ absl::Status FetchBeside(const ObjectUrl& url, const NamesBeside& beside, Object
   return absl::OkStatus();
 }
 
-std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+std::string CacheFolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -125,7 +125,7 @@ absl::StatusOr<LocalData> FetchData(const std::string& data, const NamesBeside& 
 
 std::string ShownAs(const LocalData& data, absl::string_view text) {
   if (data.path == data.shown) return std::string(text);
-  return absl::StrReplaceAll(text, {{FolderOf(data.path), FolderOf(data.shown)}});
+  return absl::StrReplaceAll(text, {{CacheFolderOf(data.path), CacheFolderOf(data.shown)}});
 }
 
 absl::Status ShownAs(const LocalData& data, const absl::Status& status) {
