@@ -54,7 +54,7 @@ class RemoteDataTest(ProcessCase):
             results.append(finished.json())
         print(f"{self.store.sent} bytes were read of data of {self.bytes}", flush=True)
         assert self.bytes <= self.store.sent <= 1.1 * self.bytes
-        assert sum(result["samples"] for result in results) > 0
+        assert sum(result["steps"] for result in results) > 0
         # Again, while the store has the same: nothing but questions.
         assert_ended(self.info(), OK)
         assert self.store.sent <= 1.1 * self.bytes

@@ -32,8 +32,8 @@ std::string DefaultCache() {
 
 std::function<void(const std::string& url, int64_t done_bytes, int64_t total_bytes)>
 ReadingProgress() {
-  return [next = SteadyClock().Now() + kReadingNoteEvery](const std::string& url, int64_t done_bytes,
-                                                   int64_t total_bytes) mutable {
+  return [next = SteadyClock().Now() + kReadingNoteEvery](
+             const std::string& url, int64_t done_bytes, int64_t total_bytes) mutable {
     const absl::Duration now = SteadyClock().Now();
     if (now < next) return;
     next = now + kReadingNoteEvery;

@@ -72,11 +72,11 @@ TEST(ObjectAccessTest, HalfOfAKeyIsNone) {
   EXPECT_THAT(
       Access("s3://bucket/x", {{"AWS_WEB_IDENTITY_TOKEN_FILE", "/none"}}).status().message(),
       HasSubstr("AWS_ROLE_ARN is not"));
-  EXPECT_THAT(Access("s3://bucket/x",
-                     {{"AWS_WEB_IDENTITY_TOKEN_FILE", "/none"}, {"AWS_ROLE_ARN", "arn:x"}})
-                  .status()
-                  .message(),
-              HasSubstr("AWS_WEB_IDENTITY_TOKEN_FILE /none cannot be read"));
+  EXPECT_THAT(
+      Access("s3://bucket/x", {{"AWS_WEB_IDENTITY_TOKEN_FILE", "/none"}, {"AWS_ROLE_ARN", "arn:x"}})
+          .status()
+          .message(),
+      HasSubstr("AWS_WEB_IDENTITY_TOKEN_FILE /none cannot be read"));
 }
 
 TEST(ObjectAccessTest, GoogleTakesAToken) {
