@@ -11,13 +11,13 @@
 #include "absl/strings/str_replace.h"
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
+#include "client/objects/object_access.h"
+#include "client/objects/object_cache.h"
+#include "client/objects/object_source.h"
+#include "client/objects/object_url.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
-#include "core/net/objects/object_access.h"
-#include "core/net/objects/object_cache.h"
-#include "core/net/objects/object_source.h"
-#include "core/net/objects/object_url.h"
 
 namespace dslide::cli {
 namespace {

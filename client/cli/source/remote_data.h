@@ -24,7 +24,7 @@ NamesBeside NamesOfSparseData();
 // `data`: a path, which stays as it is, or a URL, whose object is read into a cache unless its
 // newest version is there; as long as this process lives, nobody removes it from there. Of what
 // lies `beside` it, what this user may read comes along. The environment says how: what
-// FindObjectAccess() (object_access.h) knows, and
+// object_access.h tells of, and
 //
 //   DSLIDE_DATA_CACHE       the cache's folder; one of this user in $TMPDIR, or in /tmp
 //   DSLIDE_DATA_CACHE_SIZE  what it may hold; 64GiB

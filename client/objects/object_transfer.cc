@@ -1,4 +1,4 @@
-#include "core/net/objects/object_transfer.h"
+#include "client/objects/object_transfer.h"
 
 #include <curl/curl.h>
 
@@ -117,6 +117,7 @@ class ObjectTransfer::Impl {
         exchange.answer.refused = absl::CancelledError("interrupted");
       }
     }
+    curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, nullptr);
     curl_slist_free_all(headers);
     return exchange.answer;
   }

@@ -1,4 +1,4 @@
-#include "core/net/objects/object_access.h"
+#include "client/objects/object_access.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,18 +15,25 @@ using testing::IsEmpty;
 
 using Variables = std::map<std::string, std::string>;
 
+struct Found {
+  TransferRequest request = {};
+  std::string source = {};
+};
+
 // None of these asks anybody.
-absl::StatusOr<ObjectAccess> Access(const std::string& text, const Variables& variables) {
+absl::StatusOr<Found> Access(const std::string& text, const Variables& variables) {
+  const Environment environment = [&variables](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::string() : found->second;
+  };
   const absl::StatusOr<ObjectUrl> url = ParseObjectUrl(text);
   if (!url.ok()) return url.status();
   ObjectTransfer transfer(nullptr);
-  return FindObjectAccess(
-      *url,
-      [&variables](const std::string& name) {
-        const auto found = variables.find(name);
-        return found == variables.end() ? std::string() : found->second;
-      },
-      absl::Seconds(1), transfer);
+  const auto identity = FindIdentity(url->kind, environment, absl::Seconds(1), transfer);
+  if (!identity.ok()) return identity.status();
+  const auto access = AccessTo(*url, *identity, environment);
+  if (!access.ok()) return access.status();
+  return Found{access->request, identity->source};
 }
 
 const Variables kKeys = {{"AWS_ACCESS_KEY_ID", "AKIA1"}, {"AWS_SECRET_ACCESS_KEY", "hidden"}};
@@ -42,7 +49,7 @@ TEST(ObjectAccessTest, S3IsSignedForTheRegion) {
   EXPECT_EQ(access->request.access_key, "AKIA1");
   EXPECT_EQ(access->request.secret_key, "hidden");
   EXPECT_THAT(access->request.headers, Contains("x-amz-security-token: token"));
-  EXPECT_EQ(access->identity, "AWS_ACCESS_KEY_ID AKIA1");
+  EXPECT_EQ(access->source, "AWS_ACCESS_KEY_ID AKIA1");
 }
 
 TEST(ObjectAccessTest, OtherStoresHaveTheBucketInThePath) {

@@ -1,4 +1,4 @@
-#include "core/net/objects/object_cache.h"
+#include "client/objects/object_cache.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "client/objects/object_part.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
-#include "core/net/objects/object_part.h"
 #include "core/system/content_hash.h"
 
 namespace dslide {
@@ -45,6 +45,11 @@ class FileLock {
 
   // `kind`: LOCK_SH or LOCK_EX. False when others have it.
   bool TryTake(int kind) const { return flock(fd_, kind | LOCK_NB) == 0; }
+  // Waits for others, who have it for moments.
+  void Take() const {
+    while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
   // Now is the last use of the folder.
   void Touch() const { futimens(fd_, nullptr); }
 
@@ -71,10 +76,11 @@ absl::Status CheckOwner(const std::string& directory) {
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " is no directory; choose another by ", kVariable));
   }
-  if ((info.st_mode & S_IWOTH) == 0) return absl::OkStatus();
+  const bool is_own = info.st_uid == geteuid() || info.st_uid == 0;
+  if (is_own && (info.st_mode & S_IWOTH) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      directory, " may be written by every user of this machine: choose one of your own by ",
-      kVariable));
+      directory, is_own ? " may be written by every user of this machine" : " is another user's",
+      ": choose a folder of your own by ", kVariable));
 }
 
 // Beside each other lie what a store has in one folder.
@@ -128,7 +134,7 @@ absl::Status MakeRoom(const ObjectCacheOptions& options, const ObjectUrl& url,
   };
   if (bytes > options.max_bytes) return refuse("");
   ASSIGN_OR_RETURN(const auto lock, FileLock::Open(absl::StrCat(options.directory, "/.lock")));
-  if (!lock->TryTake(LOCK_EX)) return absl::OkStatus();  // who has it makes room for both
+  lock->Take();
   const std::vector<Entry> entries = EntriesOf(options.directory, folder, url.name);
   int64_t total = bytes;
   for (const Entry& entry : entries) total += entry.bytes;

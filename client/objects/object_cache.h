@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/net/objects/object_source.h"
-#include "core/net/objects/object_url.h"
+#include "client/objects/object_source.h"
+#include "client/objects/object_url.h"
 
 namespace dslide {
 

@@ -4,14 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "core/net/objects/object_access.h"
-#include "core/net/objects/object_transfer.h"
-#include "core/net/objects/object_url.h"
+#include "client/objects/object_access.h"
+#include "client/objects/object_transfer.h"
+#include "client/objects/object_url.h"
 
 namespace dslide {
 
@@ -70,6 +71,9 @@ class HttpObjectSource final : public ObjectSource {
  private:
   const HttpObjectOptions options_;
   ObjectTransfer transfer_;
+  // Of the kind of store that was read last; asked for again when it is refused.
+  ObjectStoreKind kind_ = ObjectStoreKind::kHttp;
+  std::optional<StoreIdentity> identity_;
 };
 
 }  // namespace dslide

@@ -1,4 +1,4 @@
-#include "core/net/objects/object_cache.h"
+#include "client/objects/object_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,10 @@
-#include "core/net/objects/object_source.h"
+#include "client/objects/object_source.h"
 
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -53,16 +54,17 @@ std::string Said(const TransferAnswer& answer) {
   const std::string code = XmlElement(answer.body, "Code");
   const std::string message = XmlElement(answer.body, "Message");
   if (code.empty() && message.empty()) return absl::StrCat("HTTP ", answer.code);
-  return absl::StrCat("HTTP ", answer.code, " ", code, message.empty() ? "" : ": ", message);
+  return absl::Utf8SafeCEscape(
+      absl::StrCat("HTTP ", answer.code, " ", code, message.empty() ? "" : ": ", message));
 }
 
-absl::Status Refused(const ObjectUrl& url, const ObjectAccess& access,
+absl::Status Refused(const ObjectUrl& url, const StoreIdentity& identity, absl::string_view remedy,
                      const TransferAnswer& answer) {
   if (answer.code == 401 || answer.code == 403) {
     return absl::PermissionDeniedError(
         absl::StrCat(url.shown, ": access denied to ",
-                     access.identity.empty() ? "one without credentials" : access.identity, " (",
-                     Said(answer), "): ", access.remedy));
+                     identity.source.empty() ? "one without credentials" : identity.source, " (",
+                     Said(answer), "): ", remedy));
   }
   if (answer.code == 404 || answer.code == 410) {
     return absl::NotFoundError(absl::StrCat(url.shown, ": there is no such object (", Said(answer),
@@ -83,13 +85,15 @@ absl::Status Refused(const ObjectUrl& url, const ObjectAccess& access,
 // The reading of one object: requests until all is there.
 class Reading {
  public:
+  // identity: kept from one reading to the next; none at first.
   Reading(const HttpObjectOptions& options, const ObjectUrl& url, ObjectTransfer& transfer,
-          ObjectSink& sink)
-      : options_(options), url_(url), transfer_(transfer), sink_(sink) {}
+          std::optional<StoreIdentity>& identity, ObjectSink& sink)
+      : options_(options), url_(url), transfer_(transfer), identity_(identity), sink_(sink) {}
 
   absl::Status Run(const ObjectVersion& have, int64_t have_bytes) {
     version_ = have;
     offset_ = have_bytes;
+    progress_ = offset_;
     last_progress_ = SteadyClock().Now();
     for (;;) {
       ASSIGN_OR_RETURN(const bool done, Ask());
@@ -101,11 +105,17 @@ class Reading {
  private:
   // Whether the sink has all now. Of what may heal, `why_` tells.
   absl::StatusOr<bool> Ask() {
-    const absl::StatusOr<ObjectAccess> access =
-        FindObjectAccess(url_, options_.environment, options_.patience, transfer_);
-    if (absl::IsUnavailable(access.status())) return Later(access.status().message());
-    RETURN_IF_ERROR(access.status());
-    TransferRequest request = access->request;
+    const bool is_new = !identity_.has_value();
+    if (is_new) {
+      absl::StatusOr<StoreIdentity> found =
+          FindIdentity(url_.kind, options_.environment, options_.patience, transfer_);
+      if (absl::IsUnavailable(found.status())) return Later(found.status().message());
+      RETURN_IF_ERROR(found.status());
+      identity_ = *std::move(found);
+    }
+    ASSIGN_OR_RETURN(const ObjectAccess access, AccessTo(url_, *identity_, options_.environment));
+    TransferRequest request = access.request;
+    request.patience = options_.patience;
     AddConditions(&request);
     begun_ = false;
     const TransferAnswer answer =
@@ -122,7 +132,11 @@ class Reading {
           absl::StrCat(url_.shown, ": ", answer.failure,
                        "; name trusted authorities by SSL_CERT_FILE, or AWS_CA_BUNDLE for s3"));
     }
-    return Conclude(*access, answer);
+    if ((answer.code == 401 || answer.code == 403) && !is_new && !identity_->source.empty()) {
+      identity_.reset();  // it may have expired
+      return Later(Said(answer));
+    }
+    return Conclude(access, answer);
   }
 
   absl::StatusOr<bool> Conclude(const ObjectAccess& access, const TransferAnswer& answer) {
@@ -137,7 +151,7 @@ class Reading {
                          answer.failure.empty() ? "" : absl::StrCat(" (", answer.failure, ")")));
       case 304:
         if (has_all()) return true;
-        return Refused(url_, access, answer);
+        return Refused(url_, *identity_, access.remedy, answer);
       case 412:  // another content than the one that the first bytes are of
       case 416:
         if (received_ || offset_ == 0) return Changed("another version");
@@ -148,7 +162,7 @@ class Reading {
         return Later(answer.failure);
       default:
         if (IsBusy(answer.code)) return Later(Said(answer));
-        return Refused(url_, access, answer);
+        return Refused(url_, *identity_, access.remedy, answer);
     }
   }
 
@@ -198,9 +212,8 @@ class Reading {
     RETURN_IF_ERROR(sink_.Append(bytes));
     offset_ += static_cast<int64_t>(bytes.size());
     received_ = true;
-    gained_ += static_cast<int64_t>(bytes.size());
-    if (gained_ < kProgressBytes) return absl::OkStatus();
-    gained_ = 0;
+    if (offset_ < progress_ + kProgressBytes) return absl::OkStatus();
+    progress_ = offset_;
     last_progress_ = SteadyClock().Now();
     pause_ = kFirstPause;
     return absl::OkStatus();
@@ -240,13 +253,14 @@ class Reading {
   const HttpObjectOptions& options_;
   const ObjectUrl& url_;
   ObjectTransfer& transfer_;
+  std::optional<StoreIdentity>& identity_;
   ObjectSink& sink_;
   ObjectVersion version_;
   int64_t offset_ = 0;     // of `version_`, the sink has so many bytes
   bool received_ = false;  // bytes of this reading: nothing but `version_` may follow them
   bool begun_ = false;     // the sink knows of the answer under way
   bool is_whole_ = false;  // the sink has all of a content that has not changed
-  int64_t gained_ = 0;     // bytes since `last_progress_`
+  int64_t progress_ = 0;   // the offset that was reached at `last_progress_`
   absl::Duration last_progress_;
   absl::Duration pause_ = kFirstPause;
   std::string why_;
@@ -259,7 +273,9 @@ HttpObjectSource::HttpObjectSource(HttpObjectOptions options)
 
 absl::Status HttpObjectSource::Read(const ObjectUrl& url, const ObjectVersion& have,
                                     int64_t have_bytes, ObjectSink& sink) {
-  return Reading(options_, url, transfer_, sink).Run(have, have_bytes);
+  if (kind_ != url.kind) identity_.reset();
+  kind_ = url.kind;
+  return Reading(options_, url, transfer_, identity_, sink).Run(have, have_bytes);
 }
 
 }  // namespace dslide

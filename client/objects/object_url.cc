@@ -1,4 +1,4 @@
-#include "core/net/objects/object_url.h"
+#include "client/objects/object_url.h"
 
 #include <cctype>
 

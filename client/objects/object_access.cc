@@ -1,4 +1,4 @@
-#include "core/net/objects/object_access.h"
+#include "client/objects/object_access.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -23,13 +23,6 @@ constexpr char kGoogleRemedy[] =
     "set CLOUDSDK_AUTH_ACCESS_TOKEN (gcloud auth print-access-token), or run with a service "
     "account that may read it";
 constexpr char kHttpRemedy[] = "put a login for this host into ~/.netrc, or ask for another URL";
-
-struct AwsKeys {
-  std::string access_key = {};
-  std::string secret_key = {};
-  std::string session_token = {};
-  std::string source = {};  // for messages
-};
 
 // The first variable that is set.
 std::string FirstOf(const Environment& environment, std::initializer_list<const char*> names) {
@@ -62,8 +55,13 @@ absl::Status Refusal(absl::string_view who, const TransferAnswer& answer) {
       absl::StrCat(who, " gave no credentials: HTTP ", answer.code, said.empty() ? "" : " ", said));
 }
 
-absl::StatusOr<AwsKeys> KeysOfRole(const Environment& environment, const std::string& region,
-                                   absl::Duration patience, ObjectTransfer& transfer) {
+std::string RegionOf(const Environment& environment) {
+  std::string region = FirstOf(environment, {"AWS_REGION", "AWS_DEFAULT_REGION"});
+  return region.empty() ? "us-east-1" : region;
+}
+
+absl::StatusOr<StoreIdentity> KeysOfRole(const Environment& environment, absl::Duration patience,
+                                         ObjectTransfer& transfer) {
   const std::string role = environment("AWS_ROLE_ARN");
   if (role.empty()) {
     return absl::InvalidArgumentError(
@@ -72,28 +70,25 @@ absl::StatusOr<AwsKeys> KeysOfRole(const Environment& environment, const std::st
   ASSIGN_OR_RETURN(const std::string token, ReadToken(environment("AWS_WEB_IDENTITY_TOKEN_FILE"),
                                                       "AWS_WEB_IDENTITY_TOKEN_FILE"));
   std::string endpoint = FirstOf(environment, {"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"});
-  if (endpoint.empty()) endpoint = absl::StrCat("https://sts.", region, ".amazonaws.com");
-  const auto field = [](absl::string_view value) {
-    std::string escaped = EscapeObjectKey(value);
-    return escaped;  // a slash need not be escaped in a form
-  };
-  const TransferAnswer answer = transfer.Perform(
-      TransferRequest{.url = absl::StrCat(absl::StripSuffix(endpoint, "/"), "/"),
-                      .post = absl::StrCat("Action=AssumeRoleWithWebIdentity&Version=2011-06-15",
-                                           "&RoleSessionName=dslide&RoleArn=", field(role),
-                                           "&WebIdentityToken=", field(token)),
-                      .ca_file = FirstOf(environment, {"AWS_CA_BUNDLE", "SSL_CERT_FILE"}),
-                      .patience = patience});
-  AwsKeys keys{.access_key = XmlElement(answer.body, "AccessKeyId"),
-               .secret_key = XmlElement(answer.body, "SecretAccessKey"),
-               .session_token = XmlElement(answer.body, "SessionToken"),
-               .source = absl::StrCat("AWS_ROLE_ARN ", role)};
+  if (endpoint.empty())
+    endpoint = absl::StrCat("https://sts.", RegionOf(environment), ".amazonaws.com");
+  const TransferAnswer answer = transfer.Perform(TransferRequest{
+      .url = absl::StrCat(absl::StripSuffix(endpoint, "/"), "/"),
+      .post = absl::StrCat("Action=AssumeRoleWithWebIdentity&Version=2011-06-15",
+                           "&RoleSessionName=dslide&RoleArn=", EscapeObjectKey(role),
+                           "&WebIdentityToken=", EscapeObjectKey(token)),
+      .ca_file = FirstOf(environment, {"AWS_CA_BUNDLE", "SSL_CERT_FILE"}),
+      .patience = patience});
+  StoreIdentity keys{.access_key = XmlElement(answer.body, "AccessKeyId"),
+                     .secret_key = XmlElement(answer.body, "SecretAccessKey"),
+                     .token = XmlElement(answer.body, "SessionToken"),
+                     .source = absl::StrCat("AWS_ROLE_ARN ", role)};
   if (answer.code == 200 && !keys.access_key.empty()) return keys;
   return Refusal(absl::StrCat(endpoint, " (AWS_ROLE_ARN ", role, ")"), answer);
 }
 
-absl::StatusOr<AwsKeys> KeysOfContainer(const Environment& environment, absl::Duration patience,
-                                        ObjectTransfer& transfer) {
+absl::StatusOr<StoreIdentity> KeysOfContainer(const Environment& environment,
+                                              absl::Duration patience, ObjectTransfer& transfer) {
   std::string address = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (address.empty()) {
     address =
@@ -109,17 +104,17 @@ absl::StatusOr<AwsKeys> KeysOfContainer(const Environment& environment, absl::Du
   const TransferAnswer answer = transfer.Perform(request);
   const auto json = nlohmann::json::parse(answer.body, nullptr, false);
   if (answer.code != 200 || !json.is_object()) return Refusal(address, answer);
-  return AwsKeys{.access_key = json.value("AccessKeyId", ""),
-                 .secret_key = json.value("SecretAccessKey", ""),
-                 .session_token = json.value("Token", ""),
-                 .source = address};
+  return StoreIdentity{.access_key = json.value("AccessKeyId", ""),
+                       .secret_key = json.value("SecretAccessKey", ""),
+                       .token = json.value("Token", ""),
+                       .source = address};
 }
 
-absl::StatusOr<AwsKeys> FindAwsKeys(const Environment& environment, const std::string& region,
-                                    absl::Duration patience, ObjectTransfer& transfer) {
-  AwsKeys keys{.access_key = environment("AWS_ACCESS_KEY_ID"),
-               .secret_key = environment("AWS_SECRET_ACCESS_KEY"),
-               .session_token = environment("AWS_SESSION_TOKEN")};
+absl::StatusOr<StoreIdentity> FindAwsIdentity(const Environment& environment,
+                                              absl::Duration patience, ObjectTransfer& transfer) {
+  StoreIdentity keys{.access_key = environment("AWS_ACCESS_KEY_ID"),
+                     .secret_key = environment("AWS_SECRET_ACCESS_KEY"),
+                     .token = environment("AWS_SESSION_TOKEN")};
   if (keys.access_key.empty() != keys.secret_key.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         keys.access_key.empty() ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID", " is set and ",
@@ -129,21 +124,39 @@ absl::StatusOr<AwsKeys> FindAwsKeys(const Environment& environment, const std::s
   keys.source = absl::StrCat("AWS_ACCESS_KEY_ID ", keys.access_key);
   if (!keys.access_key.empty()) return keys;
   if (!environment("AWS_WEB_IDENTITY_TOKEN_FILE").empty()) {
-    return KeysOfRole(environment, region, patience, transfer);
+    return KeysOfRole(environment, patience, transfer);
   }
   if (!FirstOf(environment,
                {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"})
            .empty()) {
     return KeysOfContainer(environment, patience, transfer);
   }
-  return AwsKeys();
+  return StoreIdentity();
 }
 
-absl::StatusOr<ObjectAccess> S3Access(const ObjectUrl& url, const Environment& environment,
-                                      absl::Duration patience, ObjectTransfer& transfer) {
-  std::string region = FirstOf(environment, {"AWS_REGION", "AWS_DEFAULT_REGION"});
-  if (region.empty()) region = "us-east-1";
-  ASSIGN_OR_RETURN(const AwsKeys keys, FindAwsKeys(environment, region, patience, transfer));
+absl::StatusOr<StoreIdentity> FindGoogleIdentity(const Environment& environment,
+                                                 ObjectTransfer& transfer) {
+  StoreIdentity identity{.token = environment("CLOUDSDK_AUTH_ACCESS_TOKEN"),
+                         .source = "CLOUDSDK_AUTH_ACCESS_TOKEN"};
+  if (!identity.token.empty()) return identity;
+  std::string host = environment("GCE_METADATA_HOST");
+  if (host.empty() && !environment("STORAGE_EMULATOR_HOST").empty()) return StoreIdentity();
+  if (host.empty()) host = "metadata.google.internal";
+  const TransferAnswer answer = transfer.Perform(TransferRequest{
+      .url = absl::StrCat("http://", host,
+                          "/computeMetadata/v1/instance/service-accounts/default/token"),
+      .headers = {"Metadata-Flavor: Google"},
+      .patience = kMetadataPatience});
+  RETURN_IF_ERROR(answer.refused);
+  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
+  if (answer.code != 200 || !json.is_object()) return StoreIdentity();  // no machine of Google
+  return StoreIdentity{.token = json.value("access_token", ""),
+                       .source = absl::StrCat("the service account of ", host)};
+}
+
+absl::StatusOr<ObjectAccess> S3Access(const ObjectUrl& url, const StoreIdentity& identity,
+                                      const Environment& environment) {
+  const std::string region = RegionOf(environment);
   ObjectAccess access{.remedy = kAwsRemedy};
   TransferRequest& request = access.request;
   const std::string endpoint = FirstOf(environment, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
@@ -160,46 +173,27 @@ absl::StatusOr<ObjectAccess> S3Access(const ObjectUrl& url, const Environment& e
     request.url = absl::StrCat("https://", url.bucket, ".s3.", region, ".amazonaws.com/", key);
   }
   request.ca_file = environment("AWS_CA_BUNDLE");
-  if (keys.access_key.empty()) return access;
-  access.identity = keys.source;
+  if (identity.access_key.empty()) return access;
   request.aws_sigv4 = absl::StrCat("aws:amz:", region, ":s3");
-  request.access_key = keys.access_key;
-  request.secret_key = keys.secret_key;
+  request.access_key = identity.access_key;
+  request.secret_key = identity.secret_key;
   request.headers.push_back("x-amz-content-sha256: UNSIGNED-PAYLOAD");
-  if (!keys.session_token.empty()) {
-    request.headers.push_back(absl::StrCat("x-amz-security-token: ", keys.session_token));
+  if (!identity.token.empty()) {
+    request.headers.push_back(absl::StrCat("x-amz-security-token: ", identity.token));
   }
   return access;
 }
 
-absl::StatusOr<ObjectAccess> GcsAccess(const ObjectUrl& url, const Environment& environment,
-                                       ObjectTransfer& transfer) {
+ObjectAccess GcsAccess(const ObjectUrl& url, const StoreIdentity& identity,
+                       const Environment& environment) {
   ObjectAccess access{.remedy = kGoogleRemedy};
   std::string endpoint = environment("STORAGE_EMULATOR_HOST");
-  const bool emulated = !endpoint.empty();
-  if (!emulated) endpoint = "https://storage.googleapis.com";
+  if (endpoint.empty()) endpoint = "https://storage.googleapis.com";
   if (!IsObjectUrl(endpoint)) endpoint = absl::StrCat("http://", endpoint);
   access.request.url = absl::StrCat(absl::StripSuffix(endpoint, "/"), "/", url.bucket, "/",
                                     EscapeObjectKey(url.key));
-  std::string token = environment("CLOUDSDK_AUTH_ACCESS_TOKEN");
-  access.identity = "CLOUDSDK_AUTH_ACCESS_TOKEN";
-  std::string host = environment("GCE_METADATA_HOST");
-  if (token.empty() && (!emulated || !host.empty())) {
-    if (host.empty()) host = "metadata.google.internal";
-    const TransferAnswer answer = transfer.Perform(TransferRequest{
-        .url = absl::StrCat("http://", host,
-                            "/computeMetadata/v1/instance/service-accounts/default/token"),
-        .headers = {"Metadata-Flavor: Google"},
-        .patience = kMetadataPatience});
-    RETURN_IF_ERROR(answer.refused);
-    const auto json = nlohmann::json::parse(answer.body, nullptr, false);
-    if (answer.code == 200 && json.is_object()) token = json.value("access_token", "");
-    access.identity = absl::StrCat("the service account of ", host);
-  }
-  if (token.empty()) {
-    access.identity.clear();
-  } else {
-    access.request.headers.push_back(absl::StrCat("Authorization: Bearer ", token));
+  if (!identity.token.empty()) {
+    access.request.headers.push_back(absl::StrCat("Authorization: Bearer ", identity.token));
   }
   return access;
 }
@@ -221,13 +215,26 @@ std::string XmlElement(absl::string_view xml, absl::string_view tag) {
   return end == absl::string_view::npos ? "" : std::string(rest.substr(0, end));
 }
 
-absl::StatusOr<ObjectAccess> FindObjectAccess(const ObjectUrl& url, const Environment& environment,
-                                              absl::Duration patience, ObjectTransfer& transfer) {
+absl::StatusOr<StoreIdentity> FindIdentity(ObjectStoreKind kind, const Environment& environment,
+                                           absl::Duration patience, ObjectTransfer& transfer) {
+  switch (kind) {
+    case ObjectStoreKind::kS3:
+      return FindAwsIdentity(environment, patience, transfer);
+    case ObjectStoreKind::kGcs:
+      return FindGoogleIdentity(environment, transfer);
+    case ObjectStoreKind::kHttp:
+      break;
+  }
+  return StoreIdentity();
+}
+
+absl::StatusOr<ObjectAccess> AccessTo(const ObjectUrl& url, const StoreIdentity& identity,
+                                      const Environment& environment) {
   ObjectAccess access;
   if (url.kind == ObjectStoreKind::kS3) {
-    ASSIGN_OR_RETURN(access, S3Access(url, environment, patience, transfer));
+    ASSIGN_OR_RETURN(access, S3Access(url, identity, environment));
   } else if (url.kind == ObjectStoreKind::kGcs) {
-    ASSIGN_OR_RETURN(access, GcsAccess(url, environment, transfer));
+    access = GcsAccess(url, identity, environment);
   } else {
     access.request.url = url.address;
     access.request.follows_redirects = true;
@@ -235,7 +242,6 @@ absl::StatusOr<ObjectAccess> FindObjectAccess(const ObjectUrl& url, const Enviro
     access.remedy = kHttpRemedy;
   }
   if (access.request.ca_file.empty()) access.request.ca_file = environment("SSL_CERT_FILE");
-  access.request.patience = patience;
   return access;
 }
 

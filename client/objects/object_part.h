@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "core/net/objects/object_source.h"
+#include "client/objects/object_source.h"
 
 namespace dslide {
 

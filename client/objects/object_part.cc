@@ -1,4 +1,4 @@
-#include "core/net/objects/object_part.h"
+#include "client/objects/object_part.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -24,6 +24,9 @@ namespace dslide {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of an object whose size nobody says, room is made for so much at a time.
+constexpr int64_t kUnknownStep = int64_t{64} << 20;
 
 std::string ContentOf(const std::string& path) {
   std::ifstream file(path);
@@ -132,8 +135,9 @@ absl::Status ObjectPart::Begin(const ObjectVersion& version, int64_t offset) {
 }
 
 absl::Status ObjectPart::Append(absl::string_view bytes) {
-  if (version_.size < 0) {
-    RETURN_IF_ERROR(hooks_.make_room(bytes_ + static_cast<int64_t>(bytes.size())));
+  const int64_t end = bytes_ + static_cast<int64_t>(bytes.size());
+  if (version_.size < 0 && bytes_ / kUnknownStep != end / kUnknownStep) {
+    RETURN_IF_ERROR(hooks_.make_room(end));
   }
   while (!bytes.empty()) {
     const ssize_t written = write(fd_, bytes.data(), bytes.size());
