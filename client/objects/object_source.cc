@@ -233,8 +233,7 @@ class Reading {
   absl::Status Pause() {
     if (SteadyClock().Now() - last_progress_ >= options_.patience) {
       return absl::UnavailableError(absl::StrCat(
-          url_.shown, ": ", why_, "; less than 64 KiB came in ",
-          absl::FormatDuration(options_.patience),
+          url_.shown, ": ", why_, "; no progress for ", absl::FormatDuration(options_.patience),
           ": check that the store runs and can be reached, or allow more by DSLIDE_DATA_PATIENCE"));
     }
     if (pause_ == kFirstPause && options_.note) {

@@ -1,4 +1,4 @@
-"""A store of objects over HTTP that counts what it sends, checks signatures, and can be a bad one."""
+"""A store of objects over HTTP: counts what it sends, checks signatures, and can be a bad one."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return
         if store.signed and (why := self.refused_signature()):
             return self.refuse(403, why, "It is not allowed.")
-        content = store.objects.get(urllib.parse.unquote(self.path))
+        content = store.objects.get(urllib.parse.unquote(self.path.partition("?")[0]))
         if content is None:
             return self.refuse(404, "NoSuchKey", "The specified key does not exist.")
         etag = f'"{hashlib.md5(content).hexdigest()}"'

@@ -462,9 +462,8 @@ absl::Status CheckOptions(const TrainOptions& options) {
 void AddTrainCommand(CliCommand app, Context& context) {
   const CliCommand command = app.AddSubcommand("train", "Train a model", kExamplesText);
   auto options = std::make_shared<TrainOptions>();  // shared with the callback
-  AddOption(
-      command, "--data", options->data,
-      "Training data, file or URL: sparse text, CSV, JSON lines, svmlight, --text; .gz .xz .zst")
+  AddOption(command, "--data", options->data,
+            "Training data, file or URL: sparse, CSV, JSON lines, svmlight, --text; .gz .xz .zst")
       .Required();
   AddOption(command, "--eval", options->eval, "Test data, evaluated at the end");
   AddOption(command, "--model-dir", options->model_dir, "Directory that keeps the model");
