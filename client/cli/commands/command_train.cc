@@ -50,6 +50,8 @@ constexpr char kExamplesText[] = R"(Examples:
       On a cluster (see dslide up). Several trainers of one --job share the work.
   dslide train --data articles.csv --text-column title --label-column tags --label-separator ";"
       CSV and JSON lines are imported first; dslide data import keeps what it makes of them.
+  dslide train --data s3://bucket/set/train.txt.gz --eval s3://bucket/set/test.txt.gz
+      From an object store (s3, gs, http, https); docs/start/data.md tells of keys and the cache.
   dslide train --text --data book.txt --dim 100
       From words to the words around them.)";
 
@@ -462,7 +464,7 @@ void AddTrainCommand(CliCommand app, Context& context) {
   const CliCommand command = app.AddSubcommand("train", "Train a model", kExamplesText);
   auto options = std::make_shared<TrainOptions>();  // shared with the callback
   AddOption(command, "--data", options->data,
-            "Training data: sparse text, CSV, JSON lines, svmlight, or --text; .gz .xz .zst")
+            "Training data, file or URL: sparse, CSV, JSON lines, svmlight, --text; .gz .xz .zst")
       .Required();
   AddOption(command, "--eval", options->eval, "Test data, evaluated at the end");
   AddOption(command, "--model-dir", options->model_dir, "Directory that keeps the model");

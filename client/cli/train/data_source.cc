@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/console/global_options.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/source/remote_data.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/engine/data/dataset_info.h"
@@ -22,11 +23,55 @@ namespace dslide::cli {
 namespace {
 
 // Once each: the same file of names lies beside training and test data.
-void PrintNotes(const Dataset& data) {
+void PrintNotes(const Dataset& data, const LocalData& local) {
   static std::set<std::string> printed;
   for (const std::string& note : data.Notes()) {
-    if (printed.insert(note).second) PrintNote(absl::StrCat("note: ", note));
+    if (printed.insert(note).second) PrintNote(ShownAs(local, absl::StrCat("note: ", note)));
   }
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenText(const LocalData& local,
+                                                  const DataOptions& options,
+                                                  std::shared_ptr<const Vocabulary> vocabulary,
+                                                  Parallelism parallelism) {
+  TextDatasetOptions text;
+  text.parallelism = parallelism;
+  text.window = options.window;
+  text.min_count = options.min_count;
+  text.max_vocabulary = options.max_vocabulary;
+  text.vocabulary = std::move(vocabulary);
+  absl::StatusOr<std::unique_ptr<TextDataset>> data = TextDataset::Open(local.path, text);
+  if (!data.ok()) return ShownAs(local, data.status());
+  return std::unique_ptr<Dataset>(*std::move(data));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenSparse(const LocalData& local,
+                                                    Parallelism parallelism) {
+  SparseDatasetOptions sparse;
+  sparse.parallelism = parallelism;
+  sparse.count_document_frequency = true;
+  sparse.shown_path = local.shown;
+  absl::StatusOr<std::unique_ptr<SparseDataset>> data = SparseDataset::Open(local.path, sparse);
+  if (absl::IsInvalidArgument(data.status()) && ImportFormatOf(local.path).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ShownAs(local, data.status()).message(),
+                     "; make a data set of it first: dslide data import"));
+  }
+  if (!data.ok()) return ShownAs(local, data.status());
+  PrintNotes(**data, local);
+  return std::unique_ptr<Dataset>(*std::move(data));
+}
+
+absl::StatusOr<LocalData> FetchPoints(const std::string& data, const DataOptions& options) {
+  return FetchData(data, options.text ? NamesBeside() : NamesOfSparseData());
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenLocal(const LocalData& local,
+                                                   const DataOptions& options,
+                                                   std::shared_ptr<const Vocabulary> vocabulary,
+                                                   Parallelism parallelism) {
+  if (options.text) return OpenText(local, options, std::move(vocabulary), parallelism);
+  return OpenSparse(local, parallelism);
 }
 
 }  // namespace
@@ -51,10 +96,11 @@ absl::StatusOr<ImportedData> OpenTrainingData(const std::string& data, const std
     return OpenImported(data, eval, options.import, parallelism, quiet);
   }
   ImportedData opened;
-  ASSIGN_OR_RETURN(opened.data, OpenData(data, options, nullptr, parallelism));
+  ASSIGN_OR_RETURN(const LocalData local, FetchPoints(data, options));
+  ASSIGN_OR_RETURN(opened.data, OpenLocal(local, options, nullptr, parallelism));
   // One beside data whose features have no names is of other data.
   if (!opened.data->FeatureName(0).empty() && !options.text) {
-    ASSIGN_OR_RETURN(opened.tokenizer, FindTokenizer(data));
+    ASSIGN_OR_RETURN(opened.tokenizer, FindTokenizer(local.path));
   }
   if (eval.empty()) return opened;
   ASSIGN_OR_RETURN(opened.eval, OpenData(eval, options, VocabularyOf(*opened.data), parallelism));
@@ -66,27 +112,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
                                                   const DataOptions& options,
                                                   std::shared_ptr<const Vocabulary> vocabulary,
                                                   Parallelism parallelism) {
-  if (options.text) {
-    TextDatasetOptions text;
-    text.parallelism = parallelism;
-    text.window = options.window;
-    text.min_count = options.min_count;
-    text.max_vocabulary = options.max_vocabulary;
-    text.vocabulary = std::move(vocabulary);
-    ASSIGN_OR_RETURN(std::unique_ptr<TextDataset> data, TextDataset::Open(path, text));
-    return std::unique_ptr<Dataset>(std::move(data));
-  }
-  SparseDatasetOptions sparse;
-  sparse.parallelism = parallelism;
-  sparse.count_document_frequency = true;
-  absl::StatusOr<std::unique_ptr<SparseDataset>> data = SparseDataset::Open(path, sparse);
-  if (absl::IsInvalidArgument(data.status()) && ImportFormatOf(path).has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(data.status().message(), "; make a data set of it first: dslide data import"));
-  }
-  RETURN_IF_ERROR(data.status());
-  PrintNotes(**data);
-  return std::unique_ptr<Dataset>(*std::move(data));
+  ASSIGN_OR_RETURN(const LocalData local, FetchPoints(path, options));
+  return OpenLocal(local, options, std::move(vocabulary), parallelism);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
