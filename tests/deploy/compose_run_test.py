@@ -29,7 +29,7 @@ def test_without_an_engine_it_is_skipped_loudly() -> None:
     assert done.returncode == processes.SKIPPED, done.stderr
     assert "SKIPPED: " in done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {
-        "passed": False, "skipped": ["image", "compose", "tls", "vms"]}
+        "passed": False, "skipped": ["image", "compose", "jobs", "tls", "vms"]}
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
