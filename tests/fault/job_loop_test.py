@@ -24,7 +24,7 @@ WELL = {"coordinator_kills": 4, "shard_kills": 1, "trainer_kills": 1, "epochs": 
     ({"finished": False}, {"unfinished": 1}),
     ({"samples": 150}, {"samples_differ": 10}),
     ({"samples": None}, {"samples_differ": 140}),
-    ({"p_at_1": [0.5, 0.49]}, {"worse_models": 1}),
+    ({"p_at_1": [0.5, 0.49]}, {"other_precision": 1}),
     ({"acked_lost": 3}, {"acked_lost": 3}),
     ({"trained_again": 8, "changed_by_joining": 1}, {"trained_again": 8, "changed_by_joining": 1}),
     ({"problems": ["a trainer ended with 4"]}, {"problems": 1}),

@@ -19,11 +19,14 @@ from prometheus_server import RATE_WINDOW, PrometheusServer
 
 # {job: its model}
 MODELS = {"done": "narrow", "grown": "wide", "stopped": "wide"}
-EPOCHS = {"done": 6, "grown": 20, "stopped": 1_000_000}
+EPOCHS = {"done": 6, "grown": 20, "stopped": 100_000}
 LABELS, GROWN_BY_HAND, MORE_LABELS = 3000, 3100, 3300
 # {file: (first point, points, labels)} of generated data
-FILES = {"train": (0, 10_000, LABELS), "test": (10_000, 10_000, LABELS), "few": (0, 2000, LABELS),
+FILES = {"train": (0, 8000, LABELS), "test": (8000, 4000, LABELS), "few": (0, 2000, LABELS),
          "more": (0, 2000, MORE_LABELS)}
+# Few large steps: they take long enough for what happens meanwhile, and no longer where each waits
+# for a processor.
+BATCH = 128
 # Of one job with one trainer, whose steps come in the same order.
 PRECISION_TOLERANCE = 0.01
 PROMETHEUS = "/usr/bin/prometheus"
@@ -55,7 +58,7 @@ def training(job: str) -> list[Word]:
              "stopped": ["--data", "/data/few.txt"],
              "grown": ["--data", "/data/more.txt", "--grow"]}
     return ["train", *files[job], "--name", MODELS[job], "--job", job, "--epochs", EPOCHS[job],
-            "--patience", 0, "--batch-size", 16, "-o", "json"]
+            "--patience", 0, "--batch-size", BATCH, "-o", "json"]
 
 
 class Cluster:

@@ -201,14 +201,14 @@ class JobLoop(contextlib.ExitStack):
 def violations(found: Result, wanted: Mapping[str, int]) -> dict[str, int]:
     """{name: how much} of what a run found that must not be; `wanted` are the kills of its plan."""
     made = {kind: found[f"{kind}_kills"] for kind in wanted}
-    worse = [precision for precision in found["p_at_1"]
+    other = [precision for precision in found["p_at_1"]
              if abs(precision - found["undisturbed_p_at_1"]) > PRECISION_TOLERANCE]
     counted = {
         "too_few_kills": sum(wanted.values()) - sum(made.values()),
         "epochs_differ": int(found["epochs"] != list(range(EPOCHS))),
         "unfinished": int(not found["finished"]),
         "samples_differ": abs((found["samples"] or 0) - found["samples_expected"]),
-        "worse_models": len(worse), "problems": len(found["problems"])} | {
+        "other_precision": len(other), "problems": len(found["problems"])} | {
         name: found[name] for name in ("acked_lost", "trained_again", "changed_by_joining")}
     return {name: count for name, count in counted.items() if count}
 
