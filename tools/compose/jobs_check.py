@@ -12,7 +12,14 @@ from typing import Any
 
 import dashboards
 import processes
-from compose_check import COMPOSE, READY_SECONDS, SHARDS, Project, metric_sum, result_of
+from compose_check import (
+    COMPOSE,
+    READY_SECONDS,
+    SHARDS,
+    Project,
+    metric_sum,
+    result_of,
+)
 from engine import Engine, Word, check, note, say
 from processes import Process, Programs, wait_until
 from prometheus_server import RATE_WINDOW, PrometheusServer
@@ -70,9 +77,10 @@ class Cluster:
 
     def train(self, job: str) -> Process:
         words = training(job)
+        # What it depends on is there; a slow health check is no reason to refuse it.
         return self.project.start(
-            "run", "--rm", "-T", "--name", self._trainer(job), "-v", f"{self._data}:/data:ro",
-            "trainer", *words, "--model-dir", f"/var/lib/dslide/{job}")
+            "run", "--rm", "--no-deps", "-T", "--name", self._trainer(job), "-v",
+            f"{self._data}:/data:ro", "trainer", *words, "--model-dir", f"/var/lib/dslide/{job}")
 
     def _trainer(self, job: str) -> str:
         return f"{self.project.name}-{job}"
@@ -84,14 +92,17 @@ class Cluster:
         return json.loads(done.stdout)
 
     def page(self) -> str:
-        return processes.fetch(self.admins()["dslide-coordinator"][0])
+        return processes.fetch(self._coordinator_page())
+
+    def _coordinator_page(self) -> str:
+        return f"{self.project.engine.address(self.project.container('coordinator'))}:7001"
 
     def admins(self, trainers: Sequence[str] = ()) -> dict[str, list[str]]:
         """{Prometheus' job: [admin page]}, with the trainers of these jobs."""
         def pages(port: int, containers: Sequence[str]) -> list[str]:
             return [f"{self.project.engine.address(name)}:{port}" for name in containers]
 
-        return {"dslide-coordinator": pages(7001, [self.project.container("coordinator")]),
+        return {"dslide-coordinator": [self._coordinator_page()],
                 "dslide-shard": pages(7011, [self.project.container(name) for name in SHARDS]),
                 "dslide-trainer": pages(7021, [self._trainer(job) for job in trainers])}
 
@@ -110,9 +121,10 @@ class Cluster:
     def replace_coordinator(self) -> None:
         """A new container on the volume of the one before."""
         before = self.project.container("coordinator")
-        self.project.compose("up", "-d", "--wait", "--wait-timeout", READY_SECONDS, "--no-deps",
-                             "--force-recreate", "coordinator", within=READY_SECONDS + 60)
+        self.project.compose("up", "-d", "--no-deps", "--force-recreate", "coordinator")
         check(self.project.container("coordinator") != before, "the coordinator was not replaced")
+        wait_until(lambda: processes.look_at(self._coordinator_page(), "/readyz")[0] == 200,
+                   lambda: "the coordinator is ready again")
 
 
 def metric_of(page: str, name: str, job: str) -> float | None:
@@ -157,8 +169,7 @@ def check_dashboards(cluster: Cluster, directory: pathlib.Path) -> int | None:
 
         for query in queries:
             where = f"{query.dashboard}, {query.panel}"
-            wait_until(lambda query=query: jobs_in(query) == set(MODELS),  # type: ignore[misc]
-                       lambda where=where: f"all jobs in {where}")  # type: ignore[misc]
+            wait_until(lambda: jobs_in(query) == set(MODELS), lambda: f"all jobs in {where}")
             for job in MODELS:
                 chosen = dataclasses.replace(
                     query, expression=query.expression.replace('"$job_name"', f'"{job}"'))
