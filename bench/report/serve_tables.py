@@ -17,6 +17,6 @@ def serve(result):
                      "" if share is None else f"{100 * share:.0f} %"])
     return tables.table(["request", "queries", "p50, ms", "p99, ms", "rows scored a query",
                          "of the memory's speed"], rows) + (
-        f"\n\n{tables.number(result['rows'])} rows of {result['dim']} numbers, one thread, "
+        f"\n\n{result['data']}: {tables.number(result['rows'])} rows of {result['dim']} numbers, one thread, "
         f"{result['memory_bytes_per_second'] / 1e9:.1f} GB/s. recall@{result['k']} of hashed "
         f"against exact: {result['recall_at_k']:.4f}")

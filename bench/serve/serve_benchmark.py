@@ -1,10 +1,11 @@
-"""Predictions of one thread on a generated model: time, recall of hashing, share of the memory's speed.
+"""Predictions of one thread: time, recall of hashing, share of the memory's speed.
 
-usage: serve_benchmark.py --bin-dir DIR [--model FILE] [--epochs N] [--queries N] [--labels N]
-           [--quick] [-o json]
+usage: serve_benchmark.py --bin-dir DIR [--data NAME|FOLDER] [--model FILE] [--epochs N]
+           [--queries N] [--quick] [-o json]
 
-Trains the model of the spec on generated data, once, and asks a server for test points over
-loopback: single queries and batches, exactly and among what hashing finds.
+Trains a model once, and asks a server for test points over loopback: single queries and batches,
+exactly and among what hashing finds. Without --model the spec is the one of docs/models that has
+the data's name, as long as it says; that of generated data is trained for two epochs.
 """
 
 import argparse
@@ -12,51 +13,63 @@ import json
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
+BENCH = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(BENCH / "common"), str(BENCH / "peers")]
 
+import data_sets  # noqa: E402
 import programs  # noqa: E402
 from measurement import say  # noqa: E402
 
 # A generous bound on an hour's training on a busy machine.
 TRAINING_SECONDS = 3600
 MEASURING_SECONDS = 1200
+MODELS = programs.ROOT / "docs/models"
 
 
 def measure(options):
-    shape = ["--labels", options.labels]
-    if options.quick:
-        shape += ["--features", 2000, "--points", 4000, "--eval-points", 200]
+    """Raises data_sets.Absent."""
     with programs.Programs(options.bin_dir) as started:
-        data = started.data(shape)
+        data = data_sets.find(options.data, started, started.directory)
         model = started.directory / "model"
-        say(f"training {options.model.name} for {options.epochs} epochs")
+        epochs = [] if options.epochs is None else ["--epochs", options.epochs]
+        say(f"training {options.model.name} on {data.name}")
         trained = started.run_json(
-            "dslide", "train", "-q", "-o", "json", "--data", data["train"], "--eval",
-            data["eval"], "--model", options.model, "--epochs", options.epochs, "--shards", 1,
-            "--model-dir", model, "--timeout", "300s", within=TRAINING_SECONDS)
+            "dslide", "train", "-q", "-o", "json", "--data", data.train, "--eval", data.test,
+            "--model", options.model, *epochs, "--shards", 1, "--model-dir", model, "--timeout",
+            "300s", within=TRAINING_SECONDS)
         say(f"P@1 {trained['p_at_1']:.4f}")
         measured = started.run_json(
-            "dslide-bench", "serve", "--model-dir", model, "--data", data["eval"], "--queries",
+            "dslide-bench", "serve", "--model-dir", model, "--data", data.test, "--queries",
             options.queries, "-o", "json", within=MEASURING_SECONDS)
-    return {"p_at_1": trained["p_at_1"], "epochs": options.epochs} | measured
+    return {"data": data.name, "p_at_1": trained["p_at_1"]} | measured
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path,
-                        default=programs.ROOT / "docs/models/wide-670k.json")
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--data", metavar="NAME|FOLDER", help="default: generated; there are "
+                        f"{', '.join(data_sets.NAMES)}, and folders with train.txt and test.txt")
+    parser.add_argument("--model", type=pathlib.Path)
+    parser.add_argument("--epochs", type=int)
     parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--labels", type=int, default=670_091)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
+    options.data = options.data or (data_sets.QUICK_NAMES[0] if options.quick else "generated")
+    if options.model is None:
+        named = MODELS / f"{pathlib.Path(options.data).name}.json"
+        options.model = named if named.is_file() else MODELS / "wide-670k.json"
+        if options.epochs is None and not named.is_file():
+            options.epochs = 2
     options.model = options.model.resolve()
     if options.quick:
-        options.labels, options.epochs, options.queries = 5000, 1, 64
-    result = measure(options)
+        options.epochs, options.queries = 1, 64
+    try:
+        result = measure(options)
+    except data_sets.Absent as why:
+        say(f"skipped: data set {options.data}: {why}")
+        sys.exit(programs.SKIPPED)
     if options.output == "json":
         print(json.dumps(result))
 

@@ -25,8 +25,9 @@
 #               SECONDS, --page FOLDER). Not a part of all
 #   neighbours  searches of the memory's index beside a plain scan, 10,000 to a million points;
 #               10 minutes and 8 GB (options of `dslide-bench neighbours`). Not a part of all
-#   serve       predictions of one thread beside the memory's speed, exact and hashed, on a generated
-#               model of 670,091 labels (--epochs N, --queries N, --model FILE). Not a part of all
+#   serve       predictions of one thread beside the memory's speed, exact and hashed, on generated
+#               data of 670,091 labels or others (--data NAME|FOLDER, --model FILE, --epochs N,
+#               --queries N). Not a part of all
 #   report      docs/understand/benchmarks.md and its plots from the kept results; measures nothing
 #   all         all of them, then the report; half an hour to 50 minutes on two quiet cores
 #   --quick     tiny shapes, seconds: only to see that it runs. Kept in bench-results/quick/, which
