@@ -50,7 +50,6 @@ class State:
 
 def make_data(engine: Engine, image: str, folder: pathlib.Path) -> None:
     """Writes FILES, as the user of the image."""
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     for name, (first, points, labels) in FILES.items():
@@ -228,6 +227,7 @@ def check_jobs(engine: Engine, image: str, example: str,
     """Figures of the three jobs, one of them beside a training that nobody disturbed."""
     say("Three jobs of two models at once, while the coordinator is replaced")
     directory = directory / "jobs"
+    shutil.rmtree(directory, ignore_errors=True)  # of a run that was ended
     data = directory / "data"
     make_data(engine, image, data)
     alone = json.loads(engine.output(
