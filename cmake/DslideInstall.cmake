@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(client_libraries client wire protocol spec partition math metrics tls system base proto)
+set(client_libraries client wire protocol spec partition math metrics tls trace system base proto)
 set(client_folders client/cpp core/base core/net/tls core/partition core/protocol core/spec)
 set(internal_headers ${CMAKE_INSTALL_INCLUDEDIR}/dslide/internal)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/dslide)

@@ -12,6 +12,7 @@
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
 #include "core/base/version.h"
+#include "core/net/trace/trace_context.h"
 #include "core/wire/request_id.h"
 #include "core/wire/status_details.h"
 
@@ -72,6 +73,8 @@ void PrepareContext(grpc::ClientContext& context, absl::Time deadline,
   context.set_deadline(absl::ToChronoTime(deadline));
   context.AddMetadata("dslide-client", Version());
   context.AddMetadata(wire::kRequestIdKey, request_id);
+  const TraceContext& trace = CurrentTrace();
+  if (trace.valid()) context.AddMetadata(kTraceparentKey, trace.ToTraceparent());
 }
 
 }  // namespace dslide

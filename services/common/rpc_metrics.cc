@@ -66,6 +66,7 @@ RpcMetrics::RpcMetrics(Metrics& metrics, absl::string_view service,
                                  {"grpc_method", std::string(rpc.name())}};
     Method method;
     method.name_ = std::string(rpc.name());
+    method.service_ = proto_service;
     method.running_ = running_;
     method.started_ = metrics.AddCounter("grpc_server_started_total", "RPCs started.", labels);
     method.seconds_ = metrics.AddHistogram("grpc_server_handling_seconds",

@@ -30,6 +30,7 @@ class RpcMetrics {
    public:
     // As in the proto file ("Step").
     const std::string& name() const { return name_; }
+    const std::string& service() const { return service_; }  // "dslide.v1.ShardService"
     // One protobuf message, in its size on the wire without framing.
     void RecordMessage(MessageDirection direction, int64_t bytes) const;
     void RecordStarted() const;
@@ -38,6 +39,7 @@ class RpcMetrics {
    private:
     friend class RpcMetrics;
     std::string name_;
+    std::string service_;
     std::shared_ptr<std::atomic<int64_t>> running_;  // of all methods
     Counter started_;
     std::vector<Counter> handled_;  // by code

@@ -1,5 +1,5 @@
-// What every unary handler needs around its work, once: metrics, cancellation, a line in the log
-// when it fails, status mapping.
+// What every unary handler needs around its work, once: metrics, its place in a trace,
+// cancellation, a line in the log when it fails, status mapping.
 
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "services/common/call_span.h"
 #include "services/common/failed_call.h"
 #include "services/common/rpc_metrics.h"
 
@@ -23,6 +24,8 @@ grpc::Status RunUnary(const RpcMetrics::Method& method, const grpc::ServerContex
                       const Request& request, Response* response, Handler&& handler) {
   const absl::Duration start = SteadyClock().Now();
   method.RecordStarted();
+  Span span = FollowCall(method, context.client_metadata());
+  const ScopedTrace trace(span.context());
   method.RecordMessage(MessageDirection::kReceived, static_cast<int64_t>(request.ByteSizeLong()));
   const absl::Status status = context.IsCancelled()
                                   ? absl::CancelledError("the caller gave up before the call ran")
@@ -31,6 +34,7 @@ grpc::Status RunUnary(const RpcMetrics::Method& method, const grpc::ServerContex
     method.RecordMessage(MessageDirection::kSent, static_cast<int64_t>(response->ByteSizeLong()));
   }
   method.RecordHandled(status.code(), SteadyClock().Now() - start);
+  span.End(status);
   return status.ok() ? grpc::Status::OK
                      : EndFailedCall(method.name(), RequestIdOf(context.client_metadata()), status);
 }

@@ -14,6 +14,7 @@
 #include "services/common/server/security_settings.h"
 #include "services/common/server/server_runtime.h"
 #include "services/common/signal_waiter.h"
+#include "services/common/trace_settings.h"
 #include "services/coordinator/coordinator_server.h"
 
 namespace dslide::coordinator {
@@ -37,6 +38,7 @@ Exit codes: 0 stopped in good order, 1 other failure, 2 wrong settings, 3 cannot
 
 struct Settings {
   LogSettings log;
+  TracingSettings tracing;
   CoordinatorServerOptions server;
   std::string checkpoint_interval = "auto";
   std::string scrub_interval = "24h";
@@ -71,6 +73,7 @@ absl::Status Resolve(Settings& settings) {
   schedule.mean_time_between_failures = between;
   ASSIGN_OR_RETURN(settings.server.coordinator.scrub_interval,
                    ParseScrubInterval(settings.scrub_interval));
+  RETURN_IF_ERROR(CheckTracingSettings(settings.tracing));
   return CheckServerOptions(settings.server.server);
 }
 
@@ -91,6 +94,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
                      "is full; 0: none");
   AddSecuritySettings(config, options.server);
   AddLogSettings(config, settings.log);
+  AddTraceSettings(config, settings.tracing);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("heartbeat-interval", &coordinator.membership.heartbeat_interval,
                      absl::Milliseconds(10), absl::Minutes(10),
@@ -132,6 +136,7 @@ int Main(int argc, char** argv) {
   if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
   ApplyLogSettings(settings.log);
 
+  const auto spans = OtlpExporter::Start(settings.tracing, "dslide-coordinator");
   auto server = CoordinatorServer::Start(options);
   if (!server.ok()) {
     LogError("cannot start", {{"error", server.status().message()}});

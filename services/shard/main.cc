@@ -16,6 +16,7 @@
 #include "services/common/server/security_settings.h"
 #include "services/common/server/server_runtime.h"
 #include "services/common/signal_waiter.h"
+#include "services/common/trace_settings.h"
 #include "services/shard/shard_server.h"
 
 namespace dslide::shard {
@@ -47,6 +48,7 @@ constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
 struct Settings {
   LogSettings log;
+  TracingSettings tracing;
   ShardServerOptions server;
   int64_t threads = 0;
   int64_t shard_id = -1;
@@ -117,6 +119,7 @@ void AddSettings(ConfigParser& config, Settings& settings) {
   AddLimits(config, options);
   AddSecuritySettings(config, options.server);
   AddLogSettings(config, settings.log);
+  AddTraceSettings(config, settings.tracing);
   config.AddBool("reflection", &options.server.reflection, "Offer gRPC server reflection");
   config.AddDuration("drain-timeout", &options.server.drain_timeout, absl::ZeroDuration(),
                      absl::Minutes(10), "How long running calls may take at the end");
@@ -152,6 +155,7 @@ int Main(int argc, char** argv) {
   AddSettings(config, settings);
   config.SetValidator([&]() -> absl::Status {
     RETURN_IF_ERROR(ResolveDurability(settings));
+    RETURN_IF_ERROR(CheckTracingSettings(settings.tracing));
     return CheckShardServerOptions(options);
   });
   if (const auto exit_code = config.Parse(argc, argv); exit_code.has_value()) return *exit_code;
@@ -164,6 +168,7 @@ int Main(int argc, char** argv) {
     signals.Trigger();
   };
 
+  const auto spans = OtlpExporter::Start(settings.tracing, "dslide-shard");
   auto server = ShardServer::Start(options);
   if (!server.ok()) {
     LogError("cannot start", {{"error", server.status().message()}});

@@ -30,12 +30,12 @@ class Serving:
         self.process.wait_for_stdout(r"^\{.*\}$")
         self.parts = json.loads(self.process.stdout)
 
-    def ask(self, *queries: Any, **fields: Any) -> Any:
+    def ask(self, *queries: Any, traceparent: str = "", **fields: Any) -> Any:
         """The results, or the error."""
         request = urllib.request.Request(
             f"http://{self.parts['http']}/v1/predict",
             json.dumps({"queries": queries, **fields}).encode(),
-            {"Content-Type": "application/json"})
+            {"Content-Type": "application/json", "traceparent": traceparent})
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=PATIENCE_SECONDS) as answer:

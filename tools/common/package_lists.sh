@@ -6,7 +6,7 @@
 readonly BUILD_PACKAGES=(
   g++ cmake ninja-build mold ccache pkgconf git ca-certificates
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev
-  librocksdb-dev prometheus-cpp-dev libcivetweb-dev libarchive-dev libcli11-dev
+  librocksdb-dev prometheus-cpp-dev libcivetweb-dev libcurl4-openssl-dev libarchive-dev libcli11-dev
   nlohmann-json3-dev libhwy-dev libutf8proc-dev libssl-dev libc-ares-dev liblz4-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev)
 readonly PYTHON_PACKAGES=(python3-minimal libpython3-stdlib python3-venv)

@@ -1,5 +1,6 @@
 #include "client/cli/commands/command_line.h"
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -16,6 +17,8 @@
 #include "core/base/version.h"
 #include "core/engine/math/kernels.h"
 #include "core/flags/completion_script.h"
+#include "core/net/otlp/otlp_exporter.h"
+#include "core/net/trace/span.h"
 #include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "core/system/process/uncaught.h"
@@ -97,6 +100,16 @@ std::optional<int> EndOf(const Parsed& parsed) {
   return std::nullopt;
 }
 
+// Of all that the command asks servers for. Servers have a span for each request instead.
+Span BeginCommand(const std::string& command) {
+  if (command == "dslide serve" || command == "dslide up") return Span();
+  const char* const parent = std::getenv("TRACEPARENT");
+  Span span =
+      Span::Begin(command, SpanKind::kInternal, ParseTraceparent(parent == nullptr ? "" : parent));
+  SetProcessTrace(span.context());
+  return span;
+}
+
 }  // namespace
 
 int RunCommandLine(const std::vector<std::string>& args) {
@@ -144,7 +157,11 @@ int RunCommandLine(const std::vector<std::string>& args) {
   if (const absl::Status kernels = CheckKernelEnvironment(); !kernels.ok()) {
     return UsageError(parsed.command, std::string(kernels.message()));
   }
+  const auto spans = OtlpExporter::Start(context.global.tracing, "dslide");
+  if (!spans.ok()) return UsageError(parsed.command, std::string(spans.status().message()));
+  Span span = BeginCommand(parsed.command);
   const absl::StatusOr<int> result = RunCaught(context.run);
+  span.End(result.status());
   // Nothing has gone wrong but the output, which is said there.
   if (!result.ok() && !ResultStatus().ok()) {
     return ExitWithResults(parsed.command, kExitOk, kExitDiskFull);

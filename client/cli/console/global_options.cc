@@ -50,6 +50,12 @@ void AddGlobalOptions(CliCommand app, GlobalOptions& global) {
   AddOption(app, "--log-format", global.log_format,
             "Form of what goes to stderr: text, or json, one object a line")
       .OneOf({std::begin(kLogFormatWords), std::end(kLogFormatWords)});
+  AddOption(app, "--otlp-endpoint", global.tracing.endpoint,
+            "Collector that gets spans by OTLP over HTTP, e.g. http://127.0.0.1:4318; a command "
+            "is below the span that TRACEPARENT names");
+  AddOption(app, "--trace-sample", global.tracing.sample,
+            "Share of the traces that are kept, of those that begin here")
+      .ShowDefault();
   AddSwitch(app, "--insecure", global.insecure,
             "Allow plaintext connections to other machines (trusted networks only)");
   AddOption(app, "--tls-ca", global.tls.ca,

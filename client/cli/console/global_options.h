@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "client/cpp/channel_factory.h"
 #include "core/flags/command_line.h"
+#include "core/net/otlp/otlp_exporter.h"
 #include "core/net/tls/tls_files.h"
 
 namespace dslide::cli {
@@ -21,6 +22,7 @@ struct GlobalOptions {
   std::string log_format = "text";
   bool insecure = false;
   TlsFiles tls = {};
+  TracingSettings tracing = {.endpoint = "", .sample = 1};
 
   bool json() const { return output == "json"; }
   // Errors: InvalidArgument naming the flag.

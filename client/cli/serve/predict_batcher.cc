@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
@@ -151,6 +152,9 @@ void PredictBatcher::RankKind(absl::Span<RankJob* const> jobs) {
     deadline = std::max(deadline, job->deadline);
     for (const RankQuery& query : job->queries) queries.push_back(&query);
   }
+  // What is done once for many callers stands in the trace of one.
+  const auto kept = absl::c_find_if(jobs, [](const RankJob* job) { return job->trace.sampled; });
+  const ScopedTrace below((kept == jobs.end() ? jobs.front() : *kept)->trace);
   const absl::Duration start = clock_.Now();
   absl::StatusOr<std::vector<Prediction>> ranked = rank_(queries, options, deadline);
   batch_queries_.Observe(static_cast<double>(queries.size()));

@@ -18,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/net/metrics/metrics.h"
+#include "core/net/trace/trace_context.h"
 
 namespace dslide::cli {
 
@@ -39,6 +40,7 @@ struct RankJob {
   RankOptions options;
   absl::Duration deadline;          // of the caller, by the batcher's clock
   std::function<bool()> cancelled;  // whether the caller has gone; may be null
+  TraceContext trace;               // of the caller
   // Called once, on the batcher's thread or in Submit(). An answer for each query, or the error.
   std::function<void(absl::StatusOr<std::vector<Prediction>>)> done;
 };

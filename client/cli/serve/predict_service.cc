@@ -18,9 +18,11 @@
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
+#include "core/net/trace/span.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/request_id.h"
 #include "core/wire/status_details.h"
+#include "services/common/call_span.h"
 #include "services/common/failed_call.h"
 
 namespace dslide::cli {
@@ -92,7 +94,10 @@ class PredictServiceImpl::Call final : public grpc::ServerUnaryReactor {
  public:
   Call(const RpcMetrics::Method& method, grpc::CallbackServerContext* context,
        const google::protobuf::Message& request)
-      : method_(method), context_(context), start_(SteadyClock().Now()) {
+      : method_(method),
+        context_(context),
+        start_(SteadyClock().Now()),
+        span_(BeginCall(method, context->client_metadata())) {
     method_.RecordStarted();
     method_.RecordMessage(MessageDirection::kReceived,
                           static_cast<int64_t>(request.ByteSizeLong()));
@@ -100,12 +105,15 @@ class PredictServiceImpl::Call final : public grpc::ServerUnaryReactor {
 
   void OnDone() override { delete this; }
 
+  const TraceContext& trace() const { return span_.context(); }
+
   // response: what was filled, when status is OK.
   void End(const absl::Status& status, const google::protobuf::Message& response) {
     if (status.ok()) {
       method_.RecordMessage(MessageDirection::kSent, static_cast<int64_t>(response.ByteSizeLong()));
     }
     method_.RecordHandled(status.code(), SteadyClock().Now() - start_);
+    span_.End(status);
     Finish(status.ok()
                ? grpc::Status::OK
                : EndFailedCall(method_.name(), RequestIdOf(context_->client_metadata()), status));
@@ -115,6 +123,7 @@ class PredictServiceImpl::Call final : public grpc::ServerUnaryReactor {
   const RpcMetrics::Method& method_;
   grpc::CallbackServerContext* const context_;
   const absl::Duration start_;
+  Span span_;
 };
 
 PredictServiceImpl::PredictServiceImpl(PredictServiceOptions options, const ServedModel& model,
@@ -130,6 +139,7 @@ grpc::ServerUnaryReactor* PredictServiceImpl::Predict(grpc::CallbackServerContex
                                                       const v1::PredictRequest* request,
                                                       v1::PredictResponse* response) {
   auto* const call = new Call(rpc_metrics_.method("Predict"), context, *request);
+  const ScopedTrace below(call->trace());
   Answer(
       // gRPC has the deadline by the wall clock.
       *request, absl::FromChrono(context->deadline()) - absl::Now(),
@@ -168,6 +178,7 @@ void PredictServiceImpl::Answer(const v1::PredictRequest& request, absl::Duratio
   job.options = prepared->options;
   job.deadline = batcher_.clock().Now() + std::min(patience, options_.request_timeout);
   job.cancelled = std::move(cancelled);
+  job.trace = CurrentTrace();
   job.done = [model, prepared,
               done = std::move(done)](const absl::StatusOr<std::vector<Prediction>>& ranked) {
     if (!ranked.ok()) return done(ranked.status());
@@ -231,7 +242,12 @@ HttpReply PredictServiceImpl::Http(const HttpCall& call) const {
   if (call.path == "/v1/predict" && call.method == "POST") {
     const absl::Duration start = SteadyClock().Now();
     const std::string request_id = wire::RequestIdOrNew(call.header("X-Request-Id"));
+    Span span = Span::Begin("POST /v1/predict", SpanKind::kServer,
+                            ParseTraceparent(call.header(kTraceparentKey)));
+    span.SetAttribute("dslide.request_id", request_id);
+    const ScopedTrace below(span.context());
     absl::StatusOr<std::string> json = PredictJson(call);
+    span.End(json.status());
     HttpReply reply = json.ok() ? HttpReply{.type = kJsonType, .body = *std::move(json)}
                                 : ErrorReply(json.status(), request_id);
     reply.headers.emplace_back("X-Request-Id", request_id);

@@ -33,11 +33,15 @@ file systems keep lost+found, which a shard would take for a model. Input: root,
 {{- if ne .Values.logFormat "text" }}
 - --log-format={{ .Values.logFormat }}
 {{- end }}
+{{- with .Values.tracing.endpoint }}
+- --otlp-endpoint={{ . }}
+{{- end }}
 {{- end -}}
 
 {{/* Global flags of the CLI in pods of the chart. */}}
 {{- define "dslide.cli.flags" -}}
-{{- printf "%s%s" (ternary "" "- --insecure" .Values.tls.enabled) (include "dslide.log.flags" .) | trim -}}
+{{- $sample := ternary (printf "\n- --trace-sample=%v" .Values.tracing.sample) "" (ne .Values.tracing.endpoint "") -}}
+{{- printf "%s%s%s" (ternary "" "- --insecure" .Values.tls.enabled) (include "dslide.log.flags" .) $sample | trim -}}
 {{- end -}}
 
 {{/* Environment by which the CLI finds its certificate. */}}

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/net/trace/trace_context.h"
 #include "services/coordinator/membership/membership.h"
 
 namespace dslide::coordinator {
@@ -20,7 +21,9 @@ inline constexpr size_t kFanOutThreads = 32;
 template <typename Call>
 void FanOut(size_t count, const Call& call, size_t most_threads = kFanOutThreads) {
   std::atomic<size_t> next = 0;
+  const TraceContext trace = CurrentTrace();
   const auto work = [&] {
+    const ScopedTrace below(trace);
     for (size_t i = next++; i < count; i = next++) call(i);
   };
   std::vector<std::thread> threads;

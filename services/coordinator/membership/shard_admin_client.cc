@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/net/trace/trace_context.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/client_steps.h"
 #include "core/wire/control_codec.h"
@@ -141,6 +142,8 @@ absl::Status ShardAdminClient::Call(const std::string& address, absl::Duration t
   ASSIGN_OR_RETURN(Stub* const stub, StubOf(address));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  const TraceContext& trace = CurrentTrace();
+  if (trace.valid()) context.AddMetadata(kTraceparentKey, trace.ToTraceparent());
   {
     const absl::MutexLock lock(&mu_);
     if (stopped_) return Stopping();

@@ -9,6 +9,7 @@
 #include "core/base/random_id.h"
 #include "core/base/reason.h"
 #include "core/base/retry_after.h"
+#include "core/net/trace/trace_context.h"
 #include "core/protocol/coordinator_reason_words.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/log.h"
@@ -177,7 +178,10 @@ absl::StatusOr<OperationView> Operations::Start(const OperationRequest& request,
     operation->started = clock_->Now();
     operations_[operation->view.number] = operation;
     operation->thread =
-        std::thread([this, operation, work = std::move(work)] { Run(operation, work); });
+        std::thread([this, operation, work = std::move(work), trace = CurrentTrace()] {
+          const ScopedTrace below(trace);
+          Run(operation, work);
+        });
     view = ViewOf(*operation);
   }
   for (std::thread& thread : ended) thread.join();

@@ -13,6 +13,7 @@
 #include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "services/common/call_span.h"
 #include "services/common/failed_call.h"
 
 namespace dslide::shard {
@@ -70,7 +71,8 @@ CallRecord::CallRecord(ServiceContext& shared, absl::string_view method,
     : shared_(shared),
       method_(shared.rpc->method(method)),
       context_(context),
-      start_(shared.clock->Now()) {
+      start_(shared.clock->Now()),
+      span_(FollowCall(method_, context->client_metadata())) {
   method_.RecordStarted();
 }
 
@@ -90,6 +92,7 @@ void CallRecord::Sent(size_t bytes) const {
 
 grpc::Status CallRecord::Finish(const absl::Status& status) {
   method_.RecordHandled(status.code(), shared_.clock->Now() - start_);
+  span_.End(status);
   if (status.ok()) {
     shared_.metrics->RecordTraffic(what_, {.received_messages = received_messages_,
                                            .received_bytes = received_bytes_,

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/clock.h"
+#include "core/net/trace/span.h"
 #include "core/system/buffer_pool.h"
 #include "core/wire/row_codec.h"
 #include "services/common/rpc_metrics.h"
@@ -95,8 +96,8 @@ struct ServiceContext {
   std::atomic<uint64_t> topology_version = 0;
 };
 
-// The bookkeeping of one call: its metrics, its errors in the log, and its place in the budget of
-// bulk calls.
+// The bookkeeping of one call: its metrics, its errors in the log, its span, and its place in the
+// budget of bulk calls.
 class CallRecord {
  public:
   CallRecord(ServiceContext& shared, absl::string_view method,
@@ -126,6 +127,7 @@ class CallRecord {
   const RpcMetrics::Method& method_;
   const grpc::CallbackServerContext* const context_;
   const absl::Duration start_;
+  Span span_;
   std::string request_id_;  // empty until something fails
   int64_t bulk_bytes_ = 0;
   TableOperation what_;
