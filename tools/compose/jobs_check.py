@@ -79,7 +79,8 @@ class Cluster:
         # What it depends on is there; a slow health check is no reason to refuse it.
         return self.project.start(
             "run", "--rm", "--no-deps", "-T", "--name", self._trainer(job), "-v",
-            f"{self._data}:/data:ro", "trainer", *words, "--model-dir", f"/var/lib/dslide/{job}")
+            f"{self._data}:/data:ro", "trainer", *words, "--model-dir",
+            f"/var/lib/dslide/{job}", "--overwrite")
 
     def _trainer(self, job: str) -> str:
         return f"{self.project.name}-{job}"
