@@ -111,7 +111,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         of_retired = [line for line in lines[1:] if "399" not in line.split()[0].split(",")]
         path = self.write("retired.txt", "\n".join([
             f"{len(of_retired)} {lines[0].split(maxsplit=1)[1]}", *of_retired, ""]))
-        for command in (("train", "--job", "late"), ("eval",)):
+        for command in (("train", "--job", "late", "--steps", 5, "--seed", 5), ("eval",)):
             assert_ended(self.command(*command, "--data", path), USAGE, "no point has a label")
 
     def test_what_cannot_be_is_refused_and_changes_nothing(self) -> None:

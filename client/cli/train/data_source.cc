@@ -9,6 +9,7 @@
 #include "client/cli/console/global_options.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/source/remote_data.h"
+#include "client/components/component_spec.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/engine/data/dataset_info.h"
@@ -166,7 +167,7 @@ std::unique_ptr<Dataset> WithoutRetiredLabels(std::unique_ptr<Dataset> data,
 absl::Status LeaveOutRetiredLabels(const ModelSpec& spec, std::unique_ptr<Dataset>& data,
                                    std::unique_ptr<Dataset>& eval) {
   if (spec.retired_labels.empty()) return absl::OkStatus();
-  data = WithoutRetiredLabels(std::move(data), spec);
+  if (!HasComponents(spec)) data = WithoutRetiredLabels(std::move(data), spec);
   eval = WithoutRetiredLabels(std::move(eval), spec);
   RETURN_IF_ERROR(CheckHasLabels(*data));
   return eval == nullptr ? absl::OkStatus() : CheckHasLabels(*eval);

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr char kParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+constexpr char kCallersSpan[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 // Takes requests as a collector does, or refuses them.
 class Collector {
@@ -74,7 +74,7 @@ TEST(OtlpExporterTest, SendsWhatEndedBeforeTheEnd) {
   Collector collector;
   {
     const auto exporter = *OtlpExporter::Start(collector.Settings(), "dslide-test");
-    Span span = Span::Begin("work", SpanKind::kServer, ParseTraceparent(kParent));
+    Span span = Span::Begin("work", SpanKind::kServer, ParseTraceparent(kCallersSpan));
     span.SetAttribute("key", "value");
     span.End(absl::NotFoundError("nothing there"));
     Span::Begin("more", SpanKind::kInternal, {}).End(absl::OkStatus());
@@ -130,10 +130,10 @@ TEST(OtlpExporterTest, WithoutAnEndpointThereIsNone) {
 
 TEST(OtlpExporterTest, RefusesWhatIsNoEndpoint) {
   for (const char* const endpoint : {"collector:4318", "grpc://collector:4317", "http://", "x"}) {
-    EXPECT_THAT(std::string(CheckTracingSettings({.endpoint = endpoint}).message()),
+    EXPECT_THAT(std::string(CheckTracingSettings({.endpoint = endpoint, .sample = 0}).message()),
                 HasSubstr(endpoint));
   }
-  EXPECT_FALSE(CheckTracingSettings({.sample = 1.5}).ok());
+  EXPECT_FALSE(CheckTracingSettings({.endpoint = "", .sample = 1.5}).ok());
   EXPECT_TRUE(CheckTracingSettings({.endpoint = "https://c.example/otlp", .sample = 0.1}).ok());
 }
 

@@ -8,7 +8,7 @@
 namespace dslide {
 namespace {
 
-constexpr char kParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+constexpr char kSpanParent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 constexpr char kUnsampled[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
 
 class SpanTest : public testing::Test, public SpanSink {
@@ -23,7 +23,7 @@ class SpanTest : public testing::Test, public SpanSink {
 };
 
 TEST_F(SpanTest, IsBelowItsParent) {
-  const TraceContext parent = ParseTraceparent(kParent);
+  const TraceContext parent = ParseTraceparent(kSpanParent);
   Span span = Span::Follow("work", SpanKind::kServer, parent);
   EXPECT_EQ(span.context().trace_id, parent.trace_id);
   EXPECT_NE(span.context().span_id, parent.span_id);
@@ -62,7 +62,8 @@ TEST_F(SpanTest, OneThatIsNotEndedWasGivenUp) {
 
 TEST_F(SpanTest, IsKeptWhereItsCallersIs) {
   sample_ = 0;
-  EXPECT_TRUE(Span::Begin("work", SpanKind::kServer, ParseTraceparent(kParent)).context().sampled);
+  EXPECT_TRUE(
+      Span::Begin("work", SpanKind::kServer, ParseTraceparent(kSpanParent)).context().sampled);
   EXPECT_EQ(records_.size(), 1);
   sample_ = 1;
   const Span span = Span::Begin("work", SpanKind::kServer, ParseTraceparent(kUnsampled));
@@ -83,9 +84,10 @@ TEST_F(SpanTest, KeepsTheShareOfTraces) {
 
 TEST_F(SpanTest, WithoutASinkCallersAreHandedOn) {
   SetSpanSink(nullptr);
-  EXPECT_EQ(
-      Span::Begin("work", SpanKind::kServer, ParseTraceparent(kParent)).context().ToTraceparent(),
-      kParent);
+  EXPECT_EQ(Span::Begin("work", SpanKind::kServer, ParseTraceparent(kSpanParent))
+                .context()
+                .ToTraceparent(),
+            kSpanParent);
   EXPECT_FALSE(Span::Begin("work", SpanKind::kServer, {}).context().valid());
 }
 
