@@ -30,7 +30,7 @@ from typing import Any
 
 import dslide
 import numpy as np
-from increments import ROWS_OF_UPDATE, Increments
+from counted_increments import ROWS_OF_UPDATE, Increments
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 

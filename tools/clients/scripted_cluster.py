@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 
 import grpc
 import numpy as np
+from counted_increments import ROWS_OF_UPDATE
 from dslide.v1 import coordinator_pb2, model_pb2, shard_pb2
 from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2, status_pb2
-from increments import ROWS_OF_UPDATE
 
 _VERSION = (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text("ascii").strip()
 _TOPOLOGY = 3

@@ -15,7 +15,7 @@ import pathlib
 import sys
 from typing import Any
 
-from increments import Increments
+from counted_increments import Increments
 from scripted_cluster import ScriptedCluster
 
 TRANSCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "clients" / "transcripts.json"
