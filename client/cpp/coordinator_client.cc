@@ -101,11 +101,11 @@ absl::StatusOr<ModelSpec> CoordinatorClient::GrowModel(const std::string& model,
 }
 
 absl::StatusOr<LabelRetirement> CoordinatorClient::RetireLabels(const std::string& model,
-                                                                const RetiredLabels& labels,
+                                                                const std::string& labels,
                                                                 bool restore, bool dry_run) {
   v1::RetireLabelsRequest request;
   request.set_model(model);
-  request.set_labels(labels.ToText());
+  request.set_labels(labels);
   request.set_restore(restore);
   request.set_dry_run(dry_run);
   ASSIGN_OR_RETURN(const v1::RetireLabelsResponse response,

@@ -19,7 +19,6 @@
 #include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
 #include "core/spec/model_spec.h"
-#include "core/spec/retired_labels.h"
 
 namespace dslide {
 
@@ -89,11 +88,10 @@ class CoordinatorClient {
   // would be, if the shards have the memory.
   absl::StatusOr<ModelSpec> GrowModel(const std::string& model, const std::string& table,
                                       int64_t rows, bool dry_run = false);
-  // Leaves labels out of all predictions, or with restore takes them in again. dry_run: only says
-  // what would be.
-  absl::StatusOr<LabelRetirement> RetireLabels(const std::string& model,
-                                               const RetiredLabels& labels, bool restore,
-                                               bool dry_run = false);
+  // Leaves labels, as "3,7-12", out of all predictions, or with restore takes them in again.
+  // dry_run: only says what would be.
+  absl::StatusOr<LabelRetirement> RetireLabels(const std::string& model, const std::string& labels,
+                                               bool restore, bool dry_run = false);
   // force: also while jobs train it. Errors: FailedPrecondition JOB_RUNS else.
   absl::Status UnregisterModel(const std::string& model, bool force = false);
 

@@ -79,7 +79,7 @@ def test_serve(run_script: Run) -> None:
     for name in ("exact", "hashed", "exact_batch", "hashed_batch"):
         assert_positive(result[name], "p50_ms", "p99_ms", "scored_rows")
     assert result["exact"]["exact"]
-    assert result["exact"]["scored_rows"] == result["rows"] == 5000
+    assert result["exact"]["scored_rows"] == result["rows"] == 1500
     assert result["hashed"]["scored_rows"] < result["rows"]
     assert_positive(result, "recall_at_k", "memory_bytes_per_second")
 

@@ -106,9 +106,10 @@ absl::StatusOr<int> RetireLabels(const GlobalOptions& global, const RetireOption
   model.use = options.dry_run ? ModelUse::kRead : ModelUse::kChange;
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::Open(global, model));
   ASSIGN_OR_RETURN(const RetiredLabels labels, WantedLabels(options, session->model()));
-  ASSIGN_OR_RETURN(const LabelRetirement retirement,
-                   session->client().coordinator().RetireLabels(session->model().spec.name, labels,
-                                                                options.restore, options.dry_run));
+  ASSIGN_OR_RETURN(
+      const LabelRetirement retirement,
+      session->client().coordinator().RetireLabels(session->model().spec.name, labels.ToText(),
+                                                   options.restore, options.dry_run));
   if (!options.dry_run) RETURN_IF_ERROR(session->KeepSpec(retirement.spec));
   RETURN_IF_ERROR(session->Close());
   Print(global, options, retirement);

@@ -55,7 +55,8 @@ class Collector {
     const absl::MutexLock lock(&mu_);
     std::vector<json> all;
     for (const std::string& body : bodies_) {
-      for (const json& span : json::parse(body)["resourceSpans"][0]["scopeSpans"][0]["spans"]) {
+      const json parsed = json::parse(body);
+      for (const json& span : parsed["resourceSpans"][0]["scopeSpans"][0]["spans"]) {
         all.push_back(span);
       }
     }
