@@ -87,7 +87,7 @@ absl::Status CacheError(absl::string_view what, const std::string& path, int err
       absl::StrCat(judged.message(), "; choose another folder by DSLIDE_DATA_CACHE"));
 }
 
-ObjectPart::ObjectPart(std::string folder, const std::string& name, Hooks hooks)
+ObjectPart::ObjectPart(const std::string& folder, const std::string& name, Hooks hooks)
     : path_(absl::StrCat(folder, "/", name)),
       version_path_(absl::StrCat(folder, "/.", name, ".version")),
       part_path_(absl::StrCat(folder, "/.", name, ".part")),

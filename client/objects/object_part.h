@@ -26,7 +26,7 @@ class ObjectPart final : public ObjectSink {
   };
 
   // Looks at what is there. A part of a time before the machine was started is not trusted.
-  ObjectPart(std::string folder, const std::string& name, Hooks hooks);
+  ObjectPart(const std::string& folder, const std::string& name, Hooks hooks);
   ~ObjectPart() override;
   ObjectPart(const ObjectPart&) = delete;
   ObjectPart& operator=(const ObjectPart&) = delete;

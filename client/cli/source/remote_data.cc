@@ -45,7 +45,7 @@ ReadingProgress() {
   };
 }
 
-std::string ValueOr(const std::string& variable, std::string otherwise) {
+std::string ValueOr(const std::string& variable, const std::string& otherwise) {
   std::string value = ProcessEnvironment(variable);
   return value.empty() ? otherwise : value;
 }
@@ -85,7 +85,7 @@ absl::Status FetchBeside(const ObjectUrl& url, const NamesBeside& beside, Object
   if (url.has_query) return absl::OkStatus();  // it is for one object
   for (const std::vector<std::string>& forms : beside) {
     for (const std::string& name : forms) {
-      const absl::Status fetched = cache.Fetch(ObjectBeside(url, name)).status();
+      absl::Status fetched = cache.Fetch(ObjectBeside(url, name)).status();
       if (fetched.ok()) break;
       if (!absl::IsNotFound(fetched) && !absl::IsPermissionDenied(fetched)) return fetched;
     }
