@@ -19,15 +19,15 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr int64_t kLabels = 90;
+constexpr int64_t kScoredLabels = 90;
 constexpr uint32_t kLabelsOfPoint = 6;
 
-float ScoreOf(RowId row) { return static_cast<float>(row.value() % 17) / 8 - 1; }
+float RowScore(RowId row) { return static_cast<float>(row.value() % 17) / 8 - 1; }
 
 // Finds the same neighbours for every sample; what a row scores depends on the row alone.
-class FakeShard final : public StepChannel {
+class ScoringShard final : public StepChannel {
  public:
-  FakeShard(int number, std::vector<std::string>& log) : number_(number), log_(log) {}
+  ScoringShard(int number, std::vector<std::string>& log) : number_(number), log_(log) {}
 
   std::shared_ptr<PendingStep> Send(int64_t, int64_t, StepOp op) override {
     auto pending = std::make_shared<PendingStep>(absl::Now() + kPatience,
@@ -39,7 +39,7 @@ class FakeShard final : public StepChannel {
       log_.push_back("rows");
       asked.push_back(std::get<ScoreRowsOp>(std::move(op)));
       ScoreRowsReply reply;
-      for (const RowId row : asked.back().rows) reply.scores.push_back(ScoreOf(row));
+      for (const RowId row : asked.back().rows) reply.scores.push_back(RowScore(row));
       pending->Complete(ReplyBody(std::move(reply)), Outcome::kApplied);
     }
     return pending;
@@ -79,7 +79,7 @@ class ComponentScorerTest : public ::testing::Test {
     spec.name = "m";
     spec.tables.resize(3);
     spec.tables[0].role = TableRole::kMemory;
-    spec.tables[0].memory.labels = kLabels;
+    spec.tables[0].memory.labels = kScoredLabels;
     spec.tables[0].memory.neighbours = 5;
     spec.tables[0].memory.candidates = 20;
     spec.tables[1].role = TableRole::kLabelTrees;
@@ -102,12 +102,12 @@ class ComponentScorerTest : public ::testing::Test {
     CounterRng rng(3);
     leaves_.resize(2);
     for (std::vector<uint32_t>& tree : leaves_) {
-      for (int64_t label = 0; label < kLabels; ++label) {
+      for (int64_t label = 0; label < kScoredLabels; ++label) {
         // Every ninth label is in no tree.
         tree.push_back(label % 9 == 0 ? kNoLeaf : static_cast<uint32_t>(rng.NextBelow(32)));
       }
     }
-    scorer_.SetTrees(leaves_, std::vector<uint32_t>(kLabels, 3));
+    scorer_.SetTrees(leaves_, std::vector<uint32_t>(kScoredLabels, 3));
   }
 
   // The rows that the labels need, each once.
@@ -130,8 +130,8 @@ class ComponentScorerTest : public ::testing::Test {
   const ModelSpec spec_ = Spec();
   const ComponentTables tables_{spec_};
   std::vector<std::string> log_;
-  FakeShard first_{0, log_};
-  FakeShard second_{1, log_};
+  ScoringShard first_{0, log_};
+  ScoringShard second_{1, log_};
   const SlotMap slots_ = *SlotMap::Deal(4, std::vector<double>{1.0, 1.0});
   int64_t next_step_ = 1;
   ComponentShards shards_{tables_, {&first_, &second_}, slots_, &slots_, &next_step_};
@@ -160,7 +160,7 @@ TEST_F(ComponentScorerTest, AsksEachRowOnceOfItsOwner) {
   ASSERT_TRUE(all.ok()) << all.status();
   for (size_t sample = 0; sample < 3; ++sample) {
     std::vector<RowId> asked;
-    for (const FakeShard* const shard : {&first_, &second_}) {
+    for (const ScoringShard* const shard : {&first_, &second_}) {
       ASSERT_THAT(shard->asked, SizeIs(1));
       const ScoreRowsOp& op = shard->asked[0];
       ASSERT_THAT(op.row_offsets, SizeIs(4));
@@ -185,17 +185,17 @@ TEST_F(ComponentScorerTest, PutsTheAnswersTogether) {
     ASSERT_THAT(mine.labels, SizeIs(20));
     for (size_t i = 0; i < mine.labels.size(); ++i) {
       const RowId label = mine.labels[i];
-      EXPECT_EQ(mine.centroids[i], ScoreOf(shape.CentroidRow(label)));
+      EXPECT_EQ(mine.centroids[i], RowScore(shape.CentroidRow(label)));
       EXPECT_EQ(mine.logits[i], static_cast<float>(label.value()));
       for (int64_t tree = 0; tree < shape.trees(); ++tree) {
         const auto at = static_cast<size_t>(tree);
         const uint32_t leaf = leaves_[at][label.value()];
         if (leaf == kNoLeaf) continue;
-        const float own = ScoreOf(shape.LabelRow(tree, label));
+        const float own = RowScore(shape.LabelRow(tree, label));
         EXPECT_EQ(mine.label_rows[at][i], own);
         float path = MarginLoss(own);
         for (int64_t level = 0; level < shape.label_level(); ++level) {
-          path += MarginLoss(ScoreOf(shape.ClusterRow(tree, level, shape.ClusterOf(level, leaf))));
+          path += MarginLoss(RowScore(shape.ClusterRow(tree, level, shape.ClusterOf(level, leaf))));
         }
         EXPECT_EQ(mine.paths[at][i], path);
       }

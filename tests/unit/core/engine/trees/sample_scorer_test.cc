@@ -9,20 +9,20 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kColumns = 3000;
+constexpr int64_t kSampleColumns = 3000;
 
 // About one in `every` columns, with a value.
-std::vector<uint32_t> SomeColumns(uint64_t every, CounterRng& rng) {
+std::vector<uint32_t> DrawColumns(uint64_t every, CounterRng& rng) {
   std::vector<uint32_t> some;
-  for (uint32_t column = 0; column < kColumns; ++column) {
+  for (uint32_t column = 0; column < kSampleColumns; ++column) {
     if (rng.NextBelow(every) == 0) some.push_back(column);
   }
   return some;
 }
 
-std::string RowOf(const std::vector<uint32_t>& columns, CounterRng& rng) {
+std::string ScoredRow(const std::vector<uint32_t>& columns, CounterRng& rng) {
   DenseRow row;
-  row.Resize(kColumns);
+  row.Resize(kSampleColumns);
   for (const uint32_t column : columns) {
     row.Touch(column);
     row.weights[column] = rng.NextGaussian();
@@ -34,18 +34,18 @@ TEST(SampleScorer, EqualsTheDenseScoreToTheLastBit) {
   CounterRng rng(5);
   SampleScorer scorer;  // one for all samples: nothing of the one before is left
   for (int round = 0; round < 60; ++round) {
-    std::vector<float> input(kColumns);
+    std::vector<float> input(kSampleColumns);
     std::vector<RowId> features;
     std::vector<float> values;
-    for (const uint32_t feature : SomeColumns(1 + rng.NextBelow(300), rng)) {
+    for (const uint32_t feature : DrawColumns(1 + rng.NextBelow(300), rng)) {
       features.emplace_back(feature);
       values.push_back(rng.NextGaussian());
       input[feature] = values.back();
     }
-    scorer.Set(features, values, kColumns);
+    scorer.Set(features, values, kSampleColumns);
     // From nearly all columns to none: short rows are scanned, long ones searched.
     for (const uint64_t every : {1, 2, 7, 30, 200, 2000, 100000}) {
-      const std::string record = RowOf(SomeColumns(every, rng), rng);
+      const std::string record = ScoredRow(DrawColumns(every, rng), rng);
       const SparseRowView view(record.data());
       EXPECT_EQ(scorer.Score(view), view.Score(input.data())) << round << " " << every;
     }
@@ -56,9 +56,9 @@ TEST(SampleScorer, ASampleWithoutFeaturesHasTheBias) {
   CounterRng rng(6);
   SampleScorer scorer;
   scorer.Set({}, {}, 0);
-  EXPECT_EQ(scorer.Score(SparseRowView(RowOf({}, rng).data())), 0.125f);
-  scorer.Set({}, {}, kColumns);
-  EXPECT_EQ(scorer.Score(SparseRowView(RowOf({3, 2999}, rng).data())), 0.125f);
+  EXPECT_EQ(scorer.Score(SparseRowView(ScoredRow({}, rng).data())), 0.125f);
+  scorer.Set({}, {}, kSampleColumns);
+  EXPECT_EQ(scorer.Score(SparseRowView(ScoredRow({3, 2999}, rng).data())), 0.125f);
 }
 
 }  // namespace
