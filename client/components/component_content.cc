@@ -182,10 +182,9 @@ double ComponentContent::kept_share() const {
 ComponentContent GuessContent(const KnownSizes& sizes, double features_per_point,
                               double labels_per_point, const ModelSpec& spec) {
   // Fitted to what ContentOf() finds of the measured sets.
-  constexpr double kGrowth = 0.75;    // of a label's distinct features with its points
-  constexpr double kKept = 0.6;       // of the weights that a row is solved for
-  constexpr double kNegatives = 1.5;  // features that a row is solved for, by its own points'
-  constexpr double kPosting = 8;      // with room to grow
+  constexpr double kGrowth = 0.75;  // of a label's distinct features with its points
+  constexpr double kKept = 0.9;   // weights of a solved row, by the distinct features of its points
+  constexpr double kPosting = 8;  // with room to grow
   constexpr double kIndexedPoint = 32;
   ComponentContent content;
   content.points = sizes.points;
@@ -208,10 +207,8 @@ ComponentContent GuessContent(const KnownSizes& sizes, double features_per_point
   const double of_label = points * labels_per_point / std::max(labels, 1.0);
   const auto trees = static_cast<double>(shape.trees());
   const auto add = [&](double rows, double points_of_row, RowContent& content_of) {
-    const double solved = std::min(most, kNegatives * distinct(points_of_row));
     content_of.rows += trees * rows;
-    content_of.weights += trees * rows * kKept * solved;
-    content.dropped_weights += trees * rows * (1 - kKept) * solved;
+    content_of.weights += trees * rows * kKept * distinct(points_of_row);
   };
   content.centroids = {.rows = labels, .weights = labels * distinct(of_label)};
   add(labels, of_label, content.labels);

@@ -59,8 +59,8 @@ struct KnownSizes {
   int64_t labels = 0;
 };
 
-// The same from means alone: points like those of the measured sets (docs/operate/sizing.md). Right
-// within a factor of two there.
+// The same from means alone: points like those of the measured sets (docs/operate/sizing.md), for
+// which it is right within a factor of two. Nothing is said of weights that are dropped.
 ComponentContent GuessContent(const KnownSizes& sizes, double features_per_point,
                               double labels_per_point, const ModelSpec& spec);
 

@@ -75,9 +75,9 @@ struct RecordPlan {
   int64_t points_sent = 0;
   int64_t trees_sent = 0;
   int64_t queries_sent = 0;  // neighbours of the network's points, scores of the held-out ones
-  int64_t steps_sent = 0;    // of the network
+  int64_t network_sent = 0;  // of all its epochs: steps, and the held-out points after each
 
-  int64_t sent() const { return points_sent + trees_sent + queries_sent + steps_sent; }
+  int64_t sent() const { return points_sent + trees_sent + queries_sent + network_sent; }
 };
 
 struct ModelPlan {

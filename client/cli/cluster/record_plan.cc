@@ -29,11 +29,11 @@ constexpr double kPackedId = 2;
 
 double AsDouble(int64_t number) { return static_cast<double>(number); }
 
-int64_t Whole(double number) { return std::llround(number); }
+int64_t RoundedNumber(double number) { return std::llround(number); }
 
 // Memory of `records` records of `bytes` in the mean.
 double StoredBytes(double records, double bytes) {
-  return records * AsDouble(RecordStore::BytesOf(std::max<int64_t>(1, Whole(bytes))));
+  return records * AsDouble(RecordStore::BytesOf(std::max<int64_t>(1, RoundedNumber(bytes))));
 }
 
 double RecordBytes(const RowContent& rows) {
@@ -56,15 +56,16 @@ std::optional<TreeShape> PlannedTrees(const ModelSpec& spec) {
 void PlanMemory(const PlanInput& input, TablePlan& entry) {
   const ComponentContent& content = *input.content;
   const double points = PointsOnShard(input);
-  entry.records = Whole(points);
-  entry.record_bytes = Whole(content.record_bytes);
-  entry.bytes.weights = Whole(StoredBytes(points, content.record_bytes));
+  entry.records = RoundedNumber(points);
+  entry.record_bytes = RoundedNumber(content.record_bytes);
+  entry.bytes.weights = RoundedNumber(StoredBytes(points, content.record_bytes));
   constexpr double kAgeBytes = 8;
-  entry.index_bytes = Whole(content.index_bytes / AsDouble(input.shards) + kAgeBytes * points);
+  entry.index_bytes =
+      RoundedNumber(content.index_bytes / AsDouble(input.shards) + kAgeBytes * points);
   if (input.spec.FindRole(TableRole::kLinear) == nullptr) return;
   // The points of each label, while rows are solved.
-  entry.index_bytes +=
-      Whole(points * content.labels_per_point * kIdBytes + 8 * AsDouble(input.spec.num_labels()));
+  entry.index_bytes += RoundedNumber(points * content.labels_per_point * kIdBytes +
+                                     8 * AsDouble(input.spec.num_labels()));
 }
 
 void PlanTrees(const PlanInput& input, TablePlan& entry) {
@@ -74,8 +75,8 @@ void PlanTrees(const PlanInput& input, TablePlan& entry) {
     bytes += StoredBytes(1, kIdBytes * AsDouble(shape.PieceSize(piece)));
   }
   entry.records = entry.rows;
-  entry.record_bytes = Whole(kIdBytes * AsDouble(shape.PieceSize(0)));
-  entry.bytes.weights = Whole(AsDouble(shape.trees() + 1) * bytes);
+  entry.record_bytes = RoundedNumber(kIdBytes * AsDouble(shape.PieceSize(0)));
+  entry.bytes.weights = RoundedNumber(AsDouble(shape.trees() + 1) * bytes);
 }
 
 void PlanLinear(const PlanInput& input, const TableSpec& table, TablePlan& entry) {
@@ -89,16 +90,16 @@ void PlanLinear(const PlanInput& input, const TableSpec& table, TablePlan& entry
     bytes += some->rows * RecordBytes(*some);
     stored += StoredBytes(some->rows, RecordBytes(*some));
   }
-  entry.records = Whole(share * rows);
-  entry.record_bytes = Whole(bytes / std::max(rows, 1.0));
-  entry.bytes.weights = Whole(share * stored);
+  entry.records = RoundedNumber(share * rows);
+  entry.record_bytes = RoundedNumber(bytes / std::max(rows, 1.0));
+  entry.bytes.weights = RoundedNumber(share * stored);
 }
 
 // The messages that bring all points to one shard.
 double PointMessages(const PlanInput& input, const std::string& table) {
   const ComponentContent& content = *input.content;
   const double points = PointsOnShard(input);
-  const int64_t some = std::min<int64_t>(Whole(points), kPlannedPoints);
+  const int64_t some = std::min<int64_t>(RoundedNumber(points), kPlannedPoints);
   if (some == 0) return 0;
   AppendPointsOp op;
   op.table = table;
@@ -106,7 +107,7 @@ double PointMessages(const PlanInput& input, const std::string& table) {
   op.label_offsets = {0};
   // Ids spread evenly take the most bytes when they are packed.
   const auto spread = [](double count, int64_t ids, std::vector<RowId>& rows) {
-    for (int64_t i = 0; i < Whole(count); ++i) {
+    for (int64_t i = 0; i < RoundedNumber(count); ++i) {
       rows.emplace_back(static_cast<uint32_t>(AsDouble(ids) * (AsDouble(i) + 0.5) / count));
     }
   };
@@ -147,8 +148,8 @@ void PlanRecordTable(const PlanInput& input, const TableSpec& table, TablePlan& 
       return PlanLinear(input, table, entry);
     default:
       entry.records = 1;
-      entry.record_bytes = Whole(kFusionBytes);
-      entry.bytes.weights = Whole(StoredBytes(1, kFusionBytes));
+      entry.record_bytes = RoundedNumber(kFusionBytes);
+      entry.bytes.weights = RoundedNumber(StoredBytes(1, kFusionBytes));
   }
 }
 
@@ -173,12 +174,12 @@ RecordPlan PlanRecordTraining(const PlanInput& input, const ShardPlan& shard,
                            : shards * AsDouble(entry.records);
     checkpoint += all * (AsDouble(entry.record_bytes) + kKeyBytes);
   }
-  plan.checkpoint_bytes = Whole(checkpoint);
-  plan.points_sent = Whole(shards * PointMessages(input, memory.name));
+  plan.checkpoint_bytes = RoundedNumber(checkpoint);
+  plan.points_sent = RoundedNumber(shards * PointMessages(input, memory.name));
   if (const std::optional<TreeShape> shape = PlannedTrees(spec); shape.has_value()) {
-    plan.trees_sent =
-        Whole(shards * AsDouble(shape->trees() + 1) *
-              (kIdBytes * AsDouble(shape->labels()) + kRequestBytes * AsDouble(shape->pieces())));
+    plan.trees_sent = RoundedNumber(
+        shards * AsDouble(shape->trees() + 1) *
+        (kIdBytes * AsDouble(shape->labels()) + kRequestBytes * AsDouble(shape->pieces())));
   }
   const auto points = AsDouble(content.points);
   const double held_out = std::min(AsDouble(spec.training.validation_max_samples),
@@ -191,17 +192,16 @@ RecordPlan PlanRecordTraining(const PlanInput& input, const ShardPlan& shard,
   double queries =
       fuses ? held_out * (2 * shards * inputs + kPackedId * ScoredRows(input, candidates)) : 0;
   if (network) {
-    const auto epochs = AsDouble(spec.training.max_epochs);
-    const auto batch = AsDouble(spec.training.batch_size);
     // Each point's neighbours are looked for once; held-out ones are ranked after each epoch.
     queries += points * shards * inputs;
-    queries += held_out * epochs *
-               (inputs + shards * 4 * AsDouble(spec.FindRole(TableRole::kHead)->dim) +
-                (kPackedId + 4) * candidates);
-    plan.steps_sent = Whole(epochs * std::ceil((points - held_out) / batch) * shards *
-                            AsDouble(wire.request_bytes));
+    const auto dim = AsDouble(spec.FindRole(TableRole::kHead)->dim);
+    const double ranked = inputs + shards * 4 * dim + (kPackedId + 4) * candidates;
+    const double steps = (points - held_out) / AsDouble(spec.training.batch_size);
+    plan.network_sent =
+        RoundedNumber(AsDouble(spec.training.max_epochs) *
+                      (steps * shards * AsDouble(wire.request_bytes) + held_out * ranked));
   }
-  plan.queries_sent = Whole(queries);
+  plan.queries_sent = RoundedNumber(queries);
   return plan;
 }
 

@@ -183,12 +183,13 @@ nlohmann::ordered_json RecordsJson(const ComponentContent& content, const Record
   json["centroids"] = rows(content.centroids);
   json["clusters"] = rows(content.clusters);
   json["label_rows"] = rows(content.labels);
-  json["kept_weights_share"] = content.kept_share();
+  json["kept_weights_share"] = nullptr;
+  if (content.of_data) json["kept_weights_share"] = content.kept_share();
   json["checkpoint_bytes"] = plan.checkpoint_bytes;
   json["bytes_sent"] = {{"points", plan.points_sent},
                         {"trees", plan.trees_sent},
                         {"queries", plan.queries_sent},
-                        {"steps", plan.steps_sent},
+                        {"network", plan.network_sent},
                         {"total", plan.sent()}};
   return json;
 }
@@ -287,16 +288,18 @@ std::string RecordsToText(const ComponentContent& content, const RecordPlan& pla
     return absl::StrFormat("%s %s of %.0f weights", WithThousands(std::llround(some.rows)), what,
                            some.weights / std::max(some.rows, 1.0));
   };
+  const std::string kept =
+      content.of_data ? absl::StrFormat("%.0f %% of the weights that are solved for are kept.",
+                                        100 * content.kept_share())
+                      : "--data FILE would count them.";
   return absl::StrFormat(
-      "\n\nSparse rows over all shards, %s:\n%s, %s,\n%s; %.0f %% of the weights that are solved "
-      "for "
-      "are kept.\nA checkpoint takes %s. The training sends %s: points %s, trees %s, queries %s,\n"
-      "steps of the network %s.",
+      "\n\nSparse rows over all shards, %s:\n%s, %s,\n%s. %s\n"
+      "A checkpoint takes %s. The training sends %s: points %s, trees %s, queries %s,\n"
+      "epochs of the network %s.",
       content.of_data ? "from the data" : "a guess", rows(content.centroids, "centroids"),
-      rows(content.clusters, "rows of clusters"), rows(content.labels, "rows of labels"),
-      100 * content.kept_share(), Readable(plan.checkpoint_bytes), Readable(plan.sent()),
-      Readable(plan.points_sent), Readable(plan.trees_sent), Readable(plan.queries_sent),
-      Readable(plan.steps_sent));
+      rows(content.clusters, "rows of clusters"), rows(content.labels, "rows of labels"), kept,
+      Readable(plan.checkpoint_bytes), Readable(plan.sent()), Readable(plan.points_sent),
+      Readable(plan.trees_sent), Readable(plan.queries_sent), Readable(plan.network_sent));
 }
 
 std::string WireToText(const PlanInput& input, const ModelPlan& plan) {

@@ -134,6 +134,7 @@ TEST_F(ComponentContentTest, AGuessIsOfTheSameSize) {
       {.points = kContentPoints, .features = kContentFeatures, .labels = kContentLabels}, 5, 1,
       ContentSpec());
   EXPECT_FALSE(guessed.of_data);
+  EXPECT_EQ(guessed.dropped_weights, 0);
   EXPECT_EQ(guessed.record_bytes, counted.record_bytes);
   const auto within_factor = [](double a, double b) { return a < 3 * b && b < 3 * a; };
   EXPECT_TRUE(within_factor(guessed.index_bytes, counted.index_bytes))
