@@ -6,10 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "client/components/row_solving.h"
 #include "client/components/tree_planting.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/engine/fusion/fusion_inputs.h"
 #include "core/engine/memory/point_record.h"
 #include "core/engine/trees/tree_rows.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide {
 namespace {
@@ -134,16 +136,30 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vecto
   return chosen;
 }
 
+void ComponentTrainer::ReportFit(const ComponentReport& fit) {
+  const int64_t points = report_.points;
+  const int64_t entries = report_.entries;
+  report_ = fit;
+  report_.points = points;
+  report_.entries = entries;
+}
+
 absl::StatusOr<std::vector<float>> ComponentTrainer::MakeWeights() {
   ASSIGN_OR_RETURN(const std::string record,
                    parts_.shards.GetRecord(*parts_.tables.fusion, RowId(0)));
   if (record.empty()) {
     parts_.say(absl::StrCat("fitting the fusion on ", held_out_.size(), " held-out points"));
-    return FitWeights(held_out_);
+    ASSIGN_OR_RETURN(std::vector<float> weights, FitWeights(held_out_));
+    fit_ = report_;
+    return weights;
   }
   // Points that were held out are in memory and trees of a model that was trained before, and would
   // say that those are never wrong.
-  parts_.say("the fusion keeps its weights");
+  if (fit_.has_value()) {
+    ReportFit(*fit_);
+  } else {
+    parts_.say("the fusion keeps its weights");
+  }
   ASSIGN_OR_RETURN(FusionWeights kept, DecodeFusion(record));
   return std::move(kept.weights);
 }
@@ -160,7 +176,15 @@ absl::Status ComponentTrainer::ReadTraining(bool send) {
     (validates ? held_out_ : training).push_back(id);
   }
   if (send) parts_.say(absl::StrCat("sending ", training.size(), " points"));
-  RETURN_IF_ERROR(Append(training, send));
+  if (const absl::Status sent = Append(training, send); !sent.ok()) {
+    if (ReasonOf(sent) != reason::kBadRowId) return sent;
+    return StatusWithReason(
+        sent.code(), ReasonOf(sent),
+        absl::StrCat(sent.message(),
+                     "; a model is trained again with the points that it has, in "
+                     "their order, and later ones behind them: dslide append --grow adds new "
+                     "points alone"));
+  }
   read_ = true;
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,8 @@ class ComponentTrainer {
   absl::StatusOr<std::vector<float>> FitWeights(const std::vector<int64_t>& ids);
   // Those of the model, which are fitted once.
   absl::StatusOr<std::vector<float>> MakeWeights();
+  // What the report says of the fit.
+  void ReportFit(const ComponentReport& fit);
 
   const ComponentTrainerParts parts_;
   bool read_ = false;                 // what follows is that of the training points
@@ -90,6 +93,7 @@ class ComponentTrainer {
   std::vector<int64_t> held_out_;
   std::vector<std::vector<uint32_t>> leaves_;
   ComponentReport report_;
+  std::optional<ComponentReport> fit_;  // its own, should the shards be lost after it
 };
 
 }  // namespace dslide
