@@ -101,7 +101,7 @@ TEST(ModelGrowthTest, LabelsGrowInAllTablesThatHaveThem) {
   EXPECT_EQ(grown.tables[3].rows, 10);
   EXPECT_EQ(grown.tables[5].rows, before.tables[5].rows + 30 * 5);
   EXPECT_EQ(GrowLabels(*GrowLabels(grown, 150), 200)->tables[3].memory.base_labels, 100);
-  EXPECT_EQ(GrowLabels(*GrowLabels(before, 115), 130), grown);
+  EXPECT_EQ(*GrowLabels(*GrowLabels(before, 115), 130), grown);
   EXPECT_EQ(*GrowLabels(grown, 130), grown);
   EXPECT_EQ(SizeBefore(grown, {.labels = 1}), 130);
   EXPECT_EQ(SizeBefore(grown, {.table = "memory", .rows = 1}), 10);

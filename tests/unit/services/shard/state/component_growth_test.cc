@@ -85,10 +85,15 @@ class ComponentGrowthTest : public ::testing::TestWithParam<int> {
     }
   };
 
-  static std::unique_ptr<Shard> Start(const ModelSpec& spec = ComponentSpec()) {
+  static std::unique_ptr<Shard> Start(const ModelSpec& spec = ComponentSpec(),
+                                      int threads = GetParam()) {
     auto shard = std::make_unique<Shard>();
-    shard->core = std::make_unique<ShardCore>(SampleOptions(GetParam()));
-    EXPECT_TRUE(shard->core->Apply(SampleCreate(spec)).reply->status.ok());
+    shard->core = std::make_unique<ShardCore>(SampleOptions(threads));
+    for (const Command& command :
+         {Command(SetOwnershipCommand{.shard = ShardId(0), .generation = 7}),
+          Command(SampleCreate(spec)), Command(shard->trainer.Hello())}) {
+      EXPECT_TRUE(shard->core->Apply(command).reply->status.ok());
+    }
     return shard;
   }
 };
@@ -191,11 +196,9 @@ TEST_P(ComponentGrowthTest, ReplayGivesTheSameBitsForAnyNumberOfThreads) {
   };
   const auto shard = Start();
   run(*shard);
-  Shard other;
-  other.core = std::make_unique<ShardCore>(SampleOptions(3));
-  ASSERT_TRUE(other.core->Apply(SampleCreate(ComponentSpec())).reply->status.ok());
-  run(other);
-  EXPECT_EQ(shard->core->Digest(), other.core->Digest());
+  const auto other = Start(ComponentSpec(), /*threads=*/3);
+  run(*other);
+  EXPECT_EQ(shard->core->Digest(), other->core->Digest());
 }
 
 TEST_P(ComponentGrowthTest, ARefusalLeavesEverything) {
