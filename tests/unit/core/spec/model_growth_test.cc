@@ -32,7 +32,7 @@ ModelSpec Network(int64_t labels = 100) {
 }
 
 // A network beside a memory, trees and linear rows.
-ModelSpec WithRecords(int64_t labels = 100) {
+ModelSpec NetworkWithRecords(int64_t labels = 100) {
   ModelSpec spec = Network(labels);
   spec.tables.push_back(Table("memory", TableRole::kMemory, 10));
   spec.tables.back().memory.labels = labels;
@@ -73,7 +73,7 @@ TEST(ModelGrowthTest, RefusalsSayWhatAndWhy) {
   EXPECT_THAT(message(GrowTable(Network(), "middle", 9)), HasSubstr("of the role dense"));
   EXPECT_TRUE(absl::IsNotFound(GrowTable(Network(), "none", 9).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(GrowTable(Network(), "labels", int64_t{1} << 40).status()));
-  const ModelSpec records = WithRecords();
+  const ModelSpec records = NetworkWithRecords();
   EXPECT_THAT(message(GrowTable(records, "trees", 200)), HasSubstr("grow by --labels"));
   EXPECT_THAT(message(GrowTable(records, "linear", 9000)), HasSubstr("grow by --labels"));
   EXPECT_THAT(message(GrowTable(records, "memory", 9)), HasSubstr("never shrink"));
@@ -90,7 +90,7 @@ TEST(ModelGrowthTest, RefusalsSayWhatAndWhy) {
 }
 
 TEST(ModelGrowthTest, LabelsGrowInAllTablesThatHaveThem) {
-  const ModelSpec before = WithRecords();
+  const ModelSpec before = NetworkWithRecords();
   const ModelSpec grown = *GrowLabels(before, 130);
   EXPECT_EQ(*GrowTable(before, "labels", 130), grown);
   EXPECT_EQ(*GrowSpec(before, {.labels = 130}), grown);
@@ -117,7 +117,7 @@ TEST(ModelGrowthTest, LabelsGrowInAllTablesThatHaveThem) {
   EXPECT_EQ(GrowthFlags(before, roomy), "--table memory --rows 25");
   EXPECT_TRUE(IsGrownFrom(before, roomy));
   // What was made for other data is another model.
-  EXPECT_TRUE(FirstDifference(grown, WithRecords(130)).has_value());
+  EXPECT_TRUE(FirstDifference(grown, NetworkWithRecords(130)).has_value());
 }
 
 TEST(ModelGrowthTest, TheSameModelWithFewerRowsIsEqualUntilItHasMore) {
