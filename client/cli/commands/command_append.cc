@@ -56,6 +56,7 @@ struct AppendResult {
   uint32_t expire_before = 0;
   int64_t before = 0;  // in the memory
   int64_t after = 0;
+  int64_t room = 0;  // points that it keeps
   int64_t new_labels = 0;
   std::optional<int64_t> entries;  // of the rows that were solved
   double seconds = 0;
@@ -108,6 +109,9 @@ std::string AppendResultToText(const AppendResult& result) {
       "%s points sent in %.1f s, numbers %d to %d\nThe memory has %s points, it had %s",
       WithThousands(result.points), result.seconds, result.first, result.last,
       WithThousands(result.after), WithThousands(result.before));
+  if (result.after == result.room && result.before + result.points > result.room) {
+    absl::StrAppend(&text, ", and room for no more: newer ones take the place of older ones");
+  }
   if (result.new_labels > 0) {
     absl::StrAppend(&text, "\nThe model has ", WithThousands(result.new_labels), " more labels");
   }
@@ -147,6 +151,7 @@ absl::StatusOr<AppendResult> AppendData(const AppendOptions& options, ModelSessi
   result.last = result.first + result.points - 1;
   result.expire_before = OldestKept(times, options.keep_age);
   result.before = before.points;
+  result.room = session.model().spec.FindRole(TableRole::kMemory)->rows;
   result.new_labels = session.model().spec.num_labels() - labels_before;
   PrintNote(absl::StrCat("dslide append: points ", result.first, " to ", result.last,
                          "; should it be cut off, ", RepeatWith(result.first)));

@@ -211,7 +211,7 @@ void AddModelCommand(CliCommand app, Context& context) {
       "  dslide model grow default --labels 20000 --dry-run\n"
       "  dslide model grow default --labels 20000\n"
       "  dslide model grow default --table input --rows 50000\n"
-      "  dslide model grow default --table memory --rows 200000\n"
+      "  dslide model grow default --table points --rows 200000\n"
       "      Room for so many points; it has no effect on those that are there.",
       GrowModel);
   grow.Add("MODEL", options->model, "Its name").Required();

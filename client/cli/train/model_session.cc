@@ -278,7 +278,9 @@ absl::StatusOr<StoredModel> ModelSession::GrownFor(const ImportedData& input) co
   grown.features.idf.resize(features, 0.0f);
   grown.features.names.resize(features);
   grown.labels = LabelNames(data, grown.spec.num_labels());
+  if (!model_.labels.empty()) grown.labels.resize(static_cast<size_t>(grown.spec.num_labels()));
   grown.label_counts.of_label.resize(static_cast<size_t>(grown.spec.num_labels()));
+  grown.vocabulary = model_.vocabulary;
   grown.origin = model_.origin;
   grown.run_record = model_.run_record;
   grown.tokenizer = input.tokenizer;
