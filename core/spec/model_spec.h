@@ -192,9 +192,6 @@ inline constexpr int64_t kMaxRowDim = 65536;
 // Which rows belong to what in the tables of label trees and linear rows. Requires both tables'
 // sizes.
 TreeShape ShapeOfTrees(const MemorySpec& memory, const LabelTreesSpec& trees);
-// Gives the tables of label trees and linear rows, where there are some, the rows that follow from
-// the labels and the depth of the trees.
-void FillTreeRows(ModelSpec& spec);
 
 // The settings of table `head` that shards and clients use: its own, with those chosen that are
 // left to the number of rows. Requires head.rows > 0.
