@@ -52,28 +52,13 @@ void ComponentScorer::SetTrees(std::vector<std::vector<uint32_t>> leaves,
   label_points_ = std::move(label_points);
 }
 
-absl::StatusOr<std::vector<uint32_t>> ComponentScorer::LoadPieces(int64_t tree) {
-  const TreeShape& shape = *tables_.shape;
-  std::vector<uint32_t> numbers(static_cast<size_t>(shape.labels()));
-  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
-    ASSIGN_OR_RETURN(const std::string record,
-                     shards_.GetRecord(*tables_.trees, shape.PieceRow(tree, piece)));
-    if (static_cast<int64_t>(record.size()) != 4 * shape.PieceSize(piece)) {
-      return absl::FailedPreconditionError(
-          "the model has no label trees yet: its training did not come to its end; train it again");
-    }
-    std::memcpy(numbers.data() + piece * TreeShape::kPieceLabels, record.data(), record.size());
-  }
-  return numbers;
-}
-
 absl::Status ComponentScorer::Load() {
   if (tables_.shape.has_value()) {
     std::vector<std::vector<uint32_t>> leaves;
     for (int64_t tree = 0; tree < tables_.shape->trees(); ++tree) {
-      ASSIGN_OR_RETURN(leaves.emplace_back(), LoadPieces(tree));
+      ASSIGN_OR_RETURN(leaves.emplace_back(), shards_.GetNumbers(tree));
     }
-    ASSIGN_OR_RETURN(std::vector<uint32_t> points, LoadPieces(tables_.shape->trees()));
+    ASSIGN_OR_RETURN(std::vector<uint32_t> points, shards_.GetNumbers(tables_.shape->trees()));
     SetTrees(std::move(leaves), std::move(points));
   }
   if (tables_.fusion == nullptr) return absl::OkStatus();

@@ -44,7 +44,6 @@ class ComponentScorer {
   absl::StatusOr<std::vector<Prediction>> Rank(const SparseInputs& inputs, int64_t k);
 
  private:
-  absl::StatusOr<std::vector<uint32_t>> LoadPieces(int64_t tree);
   absl::Status AddLogits(const SparseInputs& inputs, std::vector<ComponentScores>& all);
   // Appends the rows that score one sample's candidates, ascending, each once.
   void ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows);
