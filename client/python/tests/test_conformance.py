@@ -44,6 +44,9 @@ CHAPTERS = (
     "top-k",
     "jobs",
     "training",
+    "dense",
+    "dropout",
+    "sigmoid",
 )
 
 

@@ -53,9 +53,9 @@ func train(ctx context.Context, model *dslide.Model, points *data.Set, job strin
 	spec, start := model.Spec(), time.Now()
 	training := spec.Training
 	if training.GetTransform() == "tf_idf" || training.GetPropensityStrength() > 0 || training.GetInputDropout() > 0 ||
-		training.GetHiddenDropout() > 0 || len(spec.Tables) != 2 {
-		return nil, fmt.Errorf("model %s has dense layers, dropout, tf_idf or propensities, which this example does not "+
-			"know: train it with dslide train", spec.GetName())
+		training.GetHiddenDropout() > 0 {
+		return nil, fmt.Errorf("model %s has dropout, tf_idf or propensities, which this example does not know: train it "+
+			"with dslide train", spec.GetName())
 	}
 	split, err := order.NewSplit(int64(len(points.Points)), spec.GetSeed(), training.GetValidationFraction(),
 		training.GetValidationMaxSamples())
@@ -131,30 +131,54 @@ func (t *trainer) chunk(ctx context.Context, lease *v1.ChunkLease) error {
 	return nil
 }
 
-// step is one training step: the network is hidden = max(sum of feature rows, 0), logits = head hidden.
+// step is one training step: the network is hidden = max(sum of feature rows, 0), then hidden =
+// max(W hidden + b, 0) for each dense layer, and logits = head hidden.
 func (t *trainer) step(ctx context.Context, features, labels *dslide.Sparse, number int64) (float64, error) {
-	embedding, head := t.model.Spec().Tables[0], t.model.Spec().Tables[1]
+	tables := t.model.Spec().Tables
 	t.transform(features)
 	t.steps.Begin()
 	hidden, err := t.steps.EmbedForward(ctx, features)
 	if err != nil {
 		return 0, err
 	}
+	layers, err := t.steps.DenseGather(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var inputs [][]float32 // of each layer
+	for _, layer := range layers {
+		dslide.Rectify(hidden)
+		inputs = append(inputs, hidden)
+		hidden = layer.Forward(hidden)
+	}
 	t.model.Activate(hidden)
 	result, err := t.steps.HeadForward(ctx, hidden, labels)
 	if err != nil {
 		return 0, err
 	}
-	gradient, err := t.steps.HeadBackward(ctx, result, dslide.LearningRate(head.Optimizer, number))
+	gradient, err := t.steps.HeadBackward(ctx, result, dslide.LearningRate(tables[len(tables)-1].Optimizer, number))
 	if err != nil {
 		return 0, err
 	}
-	for i, h := range hidden {
+	mask(hidden, gradient)
+	for i := len(layers) - 1; i >= 0; i-- {
+		ofRows, below := layers[i].Backward(inputs[i], gradient)
+		if err := t.steps.DenseScatter(ctx, layers[i], ofRows, dslide.LearningRate(tables[i+1].Optimizer, number)); err != nil {
+			return 0, err
+		}
+		mask(inputs[i], below)
+		gradient = below
+	}
+	return result.LossSum, t.steps.EmbedBackward(ctx, gradient, dslide.LearningRate(tables[0].Optimizer, number))
+}
+
+// mask sets gradients to 0 where max(x, 0) was 0.
+func mask(activated, gradient []float32) {
+	for i, h := range activated {
 		if h == 0 {
 			gradient[i] = 0
 		}
 	}
-	return result.LossSum, t.steps.EmbedBackward(ctx, gradient, dslide.LearningRate(embedding.Optimizer, number))
 }
 
 func (t *trainer) transform(features *dslide.Sparse) {
@@ -204,13 +228,18 @@ func (t *trainer) evaluate(ctx context.Context, lease *v1.EvaluationLease) error
 	return nil
 }
 
+func (t *trainer) head() string {
+	tables := t.model.Spec().Tables
+	return tables[len(tables)-1].GetName()
+}
+
 func (t *trainer) predict(ctx context.Context, features *dslide.Sparse) ([]uint32, error) {
 	t.transform(features)
 	hidden, err := t.model.Hidden(ctx, features)
 	if err != nil {
 		return nil, err
 	}
-	top, err := t.model.TopK(ctx, t.model.Spec().Tables[1].GetName(), hidden, 1, dslide.Exact)
+	top, err := t.model.TopK(ctx, t.head(), hidden, 1, dslide.Exact)
 	if err != nil {
 		return nil, err
 	}
