@@ -33,7 +33,7 @@ def outcome_of(error: dslide.DslideError) -> str:
 
 
 class Operations:
-    """Operations of a step stream to the first shard, each a step of its own. Opens with the first."""
+    """Operations of a step stream to the first shard, each a step of its own."""
 
     def __init__(self, cluster: dslide.Client) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""The judge of tests/clients/transcripts.json says of wrong step streams what is wrong with them."""
+"""The judge of tests/clients/transcripts.json says of wrong step streams what is wrong."""
 
 from __future__ import annotations
 
