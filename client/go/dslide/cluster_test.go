@@ -202,7 +202,8 @@ func testTopK(t *testing.T, model *dslide.Model) {
 		t.Fatal(err)
 	}
 	for query, rows := range few.ScoredRows {
-		if rows < 1 || rows > 64 || exact.ScoredRows[query] != 5000 {
+		// Each of up to three shards rounds its share up.
+		if rows < 1 || rows > 64+3 || exact.ScoredRows[query] != 5000 {
 			t.Errorf("query %d: %d rows were scored of a budget of 64, and %d for the exact answer", query, rows,
 				exact.ScoredRows[query])
 		}

@@ -213,6 +213,7 @@ export class StepStream {
         new InternalError(
           `${this.peer.name} answered request ${answer.sequence} instead of ${expected}: it does ` +
             "not keep the order",
+          { applied: undefined },
         ),
       );
     }

@@ -126,7 +126,8 @@ class ShardStream:
             if answer.sequence != expected:
                 self._failure = InternalError(
                     f"{self._peer.name} answered request {answer.sequence} instead "
-                    f"of {expected}: it does not keep the order"
+                    f"of {expected}: it does not keep the order",
+                    applied=None,
                 )
                 self._disconnect()
                 continue
