@@ -28,7 +28,7 @@ constexpr int StageOf() {
 }
 
 template <typename Op>
-constexpr const char* CallOf() {
+constexpr const char* OperationName() {
   if constexpr (std::is_same_v<Op, DenseGatherOp>) return "DenseGather";
   if constexpr (std::is_same_v<Op, DenseScatterOp>) return "DenseScatter";
   return StageOf<Op>() < 0 ? "Step" : kStages[std::max(StageOf<Op>(), 0)];
@@ -80,7 +80,7 @@ void StepCheck::Request(int shard, const StepOp& op) {
   std::visit(
       [&](const auto& operation) {
         constexpr int kStage = StageOf<std::decay_t<decltype(operation)>>();
-        call_ = CallOf<std::decay_t<decltype(operation)>>();
+        call_ = OperationName<std::decay_t<decltype(operation)>>();
         if constexpr (kStage >= 0) {
           if ((asked_[kStage] >> shard & 1) != 0) {
             Tell(shard, "step", "the same once more with a new sequence",

@@ -14,7 +14,7 @@ constexpr int64_t kSamples = 9;
 constexpr int64_t kIn = 7;
 constexpr int64_t kOut = 5;
 
-std::vector<float> Random(uint64_t key, int64_t size) {
+std::vector<float> UnitNumbers(uint64_t key, int64_t size) {
   CounterRng rng(key);
   std::vector<float> numbers;
   for (int64_t i = 0; i < size; ++i) numbers.push_back(2 * rng.NextUniform() - 1);
@@ -25,8 +25,8 @@ DenseLayer RandomLayer() {
   DenseLayer layer;
   layer.in = kIn;
   layer.out = kOut;
-  layer.weights = Random(1, kIn * kOut);
-  layer.biases = Random(2, kOut);
+  layer.weights = UnitNumbers(1, kIn * kOut);
+  layer.biases = UnitNumbers(2, kOut);
   return layer;
 }
 
@@ -46,7 +46,7 @@ TEST(BoundsTest, SumsOfPartsHoldEveryOrder) {
   for (size_t s = 0; s < parts.size(); ++s) {
     parts[s].rows = 1;
     parts[s].cols = 40;
-    parts[s].data = Random(10 + s, 40);
+    parts[s].data = UnitNumbers(10 + s, 40);
   }
   const Bounds bounds = SumBounds(parts);
   std::vector<float> forward;
@@ -61,8 +61,8 @@ TEST(BoundsTest, SumsOfPartsHoldEveryOrder) {
 
 TEST(BoundsTest, DenseLayersHoldWhatTheTrainerComputes) {
   const DenseLayer layer = RandomLayer();
-  const std::vector<float> x = Random(3, kSamples * kIn);
-  const std::vector<float> dy = Random(4, kSamples * kOut);
+  const std::vector<float> x = UnitNumbers(3, kSamples * kIn);
+  const std::vector<float> dy = UnitNumbers(4, kSamples * kOut);
   ExpectAround(DenseBounds(layer, Exactly(x)), DenseForward(layer, x, kSamples, Parallelism{1}));
   std::vector<float> dx;
   const RowBlock all = DenseBackward(layer, x, dy, kSamples, Parallelism{1}, dx);
@@ -75,12 +75,12 @@ TEST(BoundsTest, DenseLayersHoldWhatTheTrainerComputes) {
 TEST(BoundsTest, DropoutAndItsGradientsAreThoseOfTheTrainer) {
   const std::vector<int64_t> points = {5, 0, 17, 3, 4, 8, 9, 2, 1};
   const HiddenDropout dropout = {.probability = 0.3, .seed = 11, .epoch = 2, .points = points};
-  std::vector<float> x = Random(5, kSamples * kIn);
+  std::vector<float> x = UnitNumbers(5, kSamples * kIn);
   Bounds bounds = Exactly(x);
   Activate(dropout, 1, kIn, /*round=*/false, Parallelism{1}, x);
   ActivateBounds(dropout, 1, kIn, bounds);
   ExpectAround(bounds, x);
-  std::vector<float> gradient = Random(6, kSamples * kIn);
+  std::vector<float> gradient = UnitNumbers(6, kSamples * kIn);
   Bounds wanted = Exactly(gradient);
   MaskGradient(x, dropout.probability, gradient);
   MaskBounds(bounds, dropout.probability, wanted);
