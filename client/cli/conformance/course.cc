@@ -262,6 +262,7 @@ absl::Status WriteCourse(const Course& course, const ChapterSet& chapters,
   RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(ReplaceFile(directory + "/points.txt", course.points));
   for (const CourseNet& net : course.nets) {
+    if (!chapters.has(net.chapter)) continue;
     RETURN_IF_ERROR(ReplaceFile(absl::StrCat(directory, "/", net.spec.name, ".json"),
                                 ModelSpecToJson(net.spec)));
   }

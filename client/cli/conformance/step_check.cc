@@ -425,6 +425,7 @@ void StepCheck::Check(int shard, const DenseScatterOp& op) {
     mine.weights.insert(mine.weights.end(), first, first + static_cast<int64_t>(in));
     mine.biases.push_back(all.biases[row.value()]);
   }
+  MayRoundBounds(net_.spec().activations, mine.weights);  // shards take both types
   const std::string of = absl::StrCat(" of table \"", op.table, "\"", WhyMasked());
   CheckWithin(shard, "gradients.values", op.gradients.values, mine.weights, rows,
               ": the sum over the samples of g times the layer's input," + of);

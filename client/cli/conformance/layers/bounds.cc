@@ -70,6 +70,15 @@ void RoundBounds(ActivationType type, Bounds& bounds) {
   }
 }
 
+void MayRoundBounds(ActivationType type, Bounds& bounds) {
+  Bounds rounded = bounds;
+  RoundBounds(type, rounded);
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    bounds[i] = {std::min(bounds[i].low, rounded[i].low),
+                 std::max(bounds[i].high, rounded[i].high)};
+  }
+}
+
 void ActivateBounds(const HiddenDropout& dropout, int64_t layer, int64_t width, Bounds& x) {
   for (Interval& one : x) one = {std::max(one.low, 0.0), std::max(one.high, 0.0)};
   if (dropout.probability <= 0) return;

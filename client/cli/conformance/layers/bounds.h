@@ -35,6 +35,9 @@ Bounds SumBounds(absl::Span<const MatrixReply> parts);
 // To the type in which a model's activations travel.
 void RoundBounds(ActivationType type, Bounds& bounds);
 
+// The same for who may round and need not.
+void MayRoundBounds(ActivationType type, Bounds& bounds);
+
 // max(x, 0), then dropout; without the rounding. x: [B, width].
 void ActivateBounds(const HiddenDropout& dropout, int64_t layer, int64_t width, Bounds& x);
 
