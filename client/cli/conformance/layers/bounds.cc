@@ -8,9 +8,7 @@
 namespace dslide::cli {
 namespace {
 
-float RoundedTo(ActivationType type, float value) {
-  return type == ActivationType::kBf16 ? ToFloat(ToBFloat16(value)) : value;
-}
+double RoundedToBf16(double value) { return ToFloat(ToBFloat16(static_cast<float>(value))); }
 
 Interval Times(const Interval& a, const Interval& b) {
   const auto [low, high] =
@@ -65,9 +63,8 @@ Bounds SumBounds(absl::Span<const MatrixReply> parts) {
 }
 
 void RoundBounds(ActivationType type, Bounds& bounds) {
-  for (Interval& x : bounds) {
-    x = {RoundedTo(type, static_cast<float>(x.low)), RoundedTo(type, static_cast<float>(x.high))};
-  }
+  if (type != ActivationType::kBf16) return;
+  for (Interval& x : bounds) x = {RoundedToBf16(x.low), RoundedToBf16(x.high)};
 }
 
 void MayRoundBounds(ActivationType type, Bounds& bounds) {

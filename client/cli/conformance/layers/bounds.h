@@ -32,7 +32,7 @@ Bounds Exactly(absl::Span<const float> numbers);
 // The sum of the shards' parts. Of parts of several sizes, as many numbers as the smallest has.
 Bounds SumBounds(absl::Span<const MatrixReply> parts);
 
-// To the type in which a model's activations travel.
+// To the type in which a model's activations travel; f32 needs no rounding.
 void RoundBounds(ActivationType type, Bounds& bounds);
 
 // The same for who may round and need not.

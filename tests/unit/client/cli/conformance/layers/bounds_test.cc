@@ -100,11 +100,11 @@ TEST(BoundsTest, AUnitThatMayBeZeroHasEitherGradient) {
 TEST(BoundsTest, RoundingIsThatOfTheActivations) {
   Bounds bounds = {{1.001, 1.002}};
   RoundBounds(ActivationType::kF32, bounds);
-  EXPECT_EQ(bounds[0].low, 1.001f);
+  EXPECT_EQ(bounds[0].low, 1.001);
   Bounds either = bounds;
   MayRoundBounds(ActivationType::kBf16, either);
   EXPECT_EQ(either[0].low, 1);
-  EXPECT_EQ(either[0].high, 1.002f);
+  EXPECT_EQ(either[0].high, 1.002);
   RoundBounds(ActivationType::kBf16, bounds);
   EXPECT_EQ(bounds[0].low, 1);
   EXPECT_EQ(bounds[0].high, 1);
