@@ -140,7 +140,10 @@ void CountSolved(const TrainingPoints& points, const TreeShape& shape, const Lin
   std::vector<MadeRow> made = MakeCentroids(points, shape, 0, shape.labels(), all, parallelism);
   content.centroids = CountRows(made);
   std::vector<std::string> centroids(static_cast<size_t>(shape.labels()));
-  for (MadeRow& row : made) centroids[row.row.value()] = std::move(row.record);
+  // In the order of the labels.
+  for (size_t label = 0; label < made.size(); ++label) {
+    centroids[label] = std::move(made[label].record);
+  }
   const std::vector<uint32_t> leaves =
       BuildLabelTree(centroids, points.features(), shape.depth(), kContentKey, parallelism);
   const TreePoints tree(points, shape, leaves);

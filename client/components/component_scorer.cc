@@ -52,28 +52,13 @@ void ComponentScorer::SetTrees(std::vector<std::vector<uint32_t>> leaves,
   label_points_ = std::move(label_points);
 }
 
-absl::StatusOr<std::vector<uint32_t>> ComponentScorer::LoadPieces(int64_t tree) {
-  const TreeShape& shape = *tables_.shape;
-  std::vector<uint32_t> numbers(static_cast<size_t>(shape.labels()));
-  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
-    ASSIGN_OR_RETURN(const std::string record,
-                     shards_.GetRecord(*tables_.trees, shape.PieceRow(tree, piece)));
-    if (static_cast<int64_t>(record.size()) != 4 * shape.PieceSize(piece)) {
-      return absl::FailedPreconditionError(
-          "the model has no label trees yet: its training did not come to its end; train it again");
-    }
-    std::memcpy(numbers.data() + piece * TreeShape::kPieceLabels, record.data(), record.size());
-  }
-  return numbers;
-}
-
 absl::Status ComponentScorer::Load() {
   if (tables_.shape.has_value()) {
     std::vector<std::vector<uint32_t>> leaves;
     for (int64_t tree = 0; tree < tables_.shape->trees(); ++tree) {
-      ASSIGN_OR_RETURN(leaves.emplace_back(), LoadPieces(tree));
+      ASSIGN_OR_RETURN(leaves.emplace_back(), shards_.GetNumbers(tree));
     }
-    ASSIGN_OR_RETURN(std::vector<uint32_t> points, LoadPieces(tables_.shape->trees()));
+    ASSIGN_OR_RETURN(std::vector<uint32_t> points, shards_.GetNumbers(tables_.shape->trees()));
     SetTrees(std::move(leaves), std::move(points));
   }
   if (tables_.fusion == nullptr) return absl::OkStatus();
@@ -89,6 +74,7 @@ absl::Status ComponentScorer::Load() {
 void ComponentScorer::ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows) {
   const TreeShape& shape = *tables_.shape;
   // Rows are in the order of labels and leaves: to sort these is less than to sort the rows.
+  const auto first = static_cast<std::ptrdiff_t>(rows.size());
   sorted_labels_ = labels;
   std::sort(sorted_labels_.begin(), sorted_labels_.end());
   for (const RowId label : sorted_labels_) rows.push_back(shape.CentroidRow(label));
@@ -102,11 +88,17 @@ void ComponentScorer::ListRows(const std::vector<RowId>& labels, std::vector<Row
     }
     std::sort(sorted_leaves_.begin(), sorted_leaves_.end());
     for (int64_t level = 0; level < shape.label_level(); ++level) {
+      int64_t last = -1;
       for (const uint32_t leaf : sorted_leaves_) {
-        const RowId row = shape.ClusterRow(tree, level, shape.ClusterOf(level, leaf));
-        if (rows.back() < row) rows.push_back(row);
+        const int64_t cluster = shape.ClusterOf(level, leaf);
+        if (cluster != last) rows.push_back(shape.ClusterRow(tree, level, cluster));
+        last = cluster;
       }
     }
+  }
+  // Labels that the model has grown by have their rows behind all others.
+  if (!std::is_sorted(rows.begin() + first, rows.end())) {
+    std::sort(rows.begin() + first, rows.end());
   }
 }
 

@@ -48,7 +48,6 @@ class ComponentScorer {
   absl::StatusOr<std::vector<Prediction>> Rank(const SparseInputs& inputs, int64_t k);
 
  private:
-  absl::StatusOr<std::vector<uint32_t>> LoadPieces(int64_t tree);
   // The labels of each sample's neighbours, as far as the neighbours know them.
   std::vector<ComponentScores> CountVotes(const FoundNeighbours& found, int64_t batch);
   absl::Status AddLogits(const CandidateLogits& network, std::vector<ComponentScores>& all) const;

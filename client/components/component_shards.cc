@@ -172,6 +172,25 @@ absl::Status ComponentShards::PutNumbers(int64_t tree, absl::Span<const uint32_t
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<uint32_t>> ComponentShards::GetNumbers(int64_t tree) {
+  const TreeShape& shape = *tables_.shape;
+  std::vector<uint32_t> numbers(static_cast<size_t>(shape.labels()),
+                                tree == shape.trees() ? 0 : kNoLeaf);
+  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
+    ASSIGN_OR_RETURN(const std::string record,
+                     GetRecord(*tables_.trees, shape.PieceRow(tree, piece)));
+    // It may have grown since this client read its spec.
+    const size_t known = std::min(record.size(), static_cast<size_t>(4 * shape.PieceSize(piece)));
+    if (!shape.FitsPiece(piece, known)) {
+      return absl::FailedPreconditionError(
+          "the model has no label trees yet: its training did not come to its end; train it again");
+    }
+    if (known == 0) continue;
+    std::memcpy(numbers.data() + piece * TreeShape::kPieceLabels, record.data(), known);
+  }
+  return numbers;
+}
+
 absl::StatusOr<std::vector<uint32_t>> ComponentShards::SolveAndCountCentroids(int64_t first,
                                                                               int64_t count) {
   std::vector<std::shared_ptr<PendingStep>> pending;

@@ -73,6 +73,9 @@ class ComponentShards {
   // Queues the records of a number for each label: the leaves of tree number `tree`, or behind the
   // last tree the labels' points. numbers: [labels].
   absl::Status PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers);
+  // What PutNumbers() has put; kNoLeaf, or no points, for labels that the model has grown by since.
+  // Errors: FailedPrecondition when nothing was.
+  absl::StatusOr<std::vector<uint32_t>> GetNumbers(int64_t tree);
   // Queues rows to be made by every shard that holds them.
   absl::Status SolveRows(int64_t tree, int64_t level, int64_t first, int64_t count);
   // Makes the centroids of some labels. Returns how many points carry each, [count].

@@ -116,10 +116,13 @@ absl::Status ComponentSession::Complete() {
 }
 
 PointStream ComponentSession::OpenPointStream(std::function<bool()> stop_requested) {
-  return PointStream({.tables = tables_,
+  return PointStream({.cluster = cluster_,
+                      .spec = spec_,
+                      .tables = tables_,
                       .shards = *shards_,
                       .transform = ToValueTransform(spec_.training.transform),
                       .idf = idf_,
+                      .parallelism = parallelism_,
                       .stop_requested = std::move(stop_requested)});
 }
 

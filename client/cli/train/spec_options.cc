@@ -97,10 +97,18 @@ struct DataRows {
 const TableSpec* FindKnown(const SpecOptions& options, const ModelSpec& spec,
                            const TableSpec& table, const DataRows& data) {
   for (const ModelSpec& model : options.known) {
-    if (model.name != spec.name || model.FindRole(TableRole::kMemory) != nullptr) continue;
+    if (model.name != spec.name) continue;
     const TableSpec* const known = model.FindTable(table.name);
     if (known == nullptr || known->role != table.role) continue;
     if (data.rows >= BaseRows(*known)) return known;
+  }
+  return nullptr;
+}
+
+// Null: none of the models that are there.
+const ModelSpec* FindNamed(const SpecOptions& options, const std::string& name) {
+  for (const ModelSpec& model : options.known) {
+    if (model.name == name) return &model;
   }
   return nullptr;
 }
@@ -206,7 +214,7 @@ absl::Status FillPlannedRecords(const PlannedSizes& sizes, ModelSpec& spec) {
     if (table.memory.labels == 0) return Missing(table.name, "--rows");
     const ComponentSizes known = {
         .points = table.rows, .labels = table.memory.labels, .used_labels = table.memory.labels};
-    return FillComponentSizes(known, spec);
+    return FillComponentSizes(known, nullptr, /*grow=*/false, spec);
   }
   return absl::OkStatus();
 }
@@ -295,13 +303,19 @@ absl::StatusOr<std::string> ResolveName(const SpecOptions& options) {
 
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data,
                                       std::string* explanation) {
-  const bool choose =
-      options.model_file.empty() && !options.base.has_value() && !options.wants_network();
+  ASSIGN_OR_RETURN(const std::string name, ResolveName(options));
+  // What would be chosen for the data of now is not what was chosen for the model's.
+  const ModelSpec* const grown = options.grow ? FindNamed(options, name) : nullptr;
+  const bool goes_on = grown != nullptr && HasComponents(*grown) && !options.network;
+  const bool choose = options.model_file.empty() && !options.base.has_value() && !goes_on &&
+                      !options.wants_network();
   ModelSpec spec;
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
   } else if (options.base.has_value()) {
     spec = *options.base;
+  } else if (goes_on) {
+    spec = *grown;
   } else if (!choose) {
     spec = DefaultNetwork(data.num_labels());
   }
@@ -318,15 +332,18 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
   RETURN_IF_ERROR(FillSizes(options, data, spec));
   if (HasComponents(spec) && (options.label_headroom > 0 || options.feature_headroom > 0)) {
     return absl::InvalidArgumentError(
-        "--label-headroom and --feature-headroom give a network room; this model has tables of "
-        "records, which are made for the labels of its data: leave them out, or choose a network "
-        "with --model or --dim");
+        "--label-headroom and --feature-headroom give a network room; a model with tables of "
+        "records "
+        "needs none and grows when it has to (--grow, dslide model grow): leave them out, or "
+        "choose "
+        "a network with --model or --dim");
   }
   if (HasComponents(spec)) {
     RETURN_IF_ERROR(FillComponentSizes({.points = data.num_points(),
                                         .labels = data.num_labels(),
-                                        .used_labels = shape.used_labels},
-                                       spec));
+                                        .used_labels = shape.used_labels,
+                                        .path = data.path()},
+                                       FindNamed(options, spec.name), options.grow, spec));
   }
   for (const ModelSpec& known : options.known) {
     const bool fits = known.name == spec.name && known.num_labels() <= spec.num_labels();

@@ -146,6 +146,20 @@ absl::Status Components::IndexMemory() {
   return absl::OkStatus();
 }
 
+void Components::PlacePoints(const RecordStore& from, RecordStore& to) {
+  const auto number_of = [](const RecordStore& store, LocalRow row) {
+    return int64_t{PointView(store.Record(row).data()).number()};
+  };
+  for (int64_t i = 0; i < from.num_rows(); ++i) {
+    const LocalRow row(static_cast<uint32_t>(i));
+    if (from.Record(row).empty()) continue;
+    const int64_t number = number_of(from, row);
+    const LocalRow place(static_cast<uint32_t>(number % to.num_rows()));
+    if (!to.Record(place).empty() && number_of(to, place) > number) continue;
+    to.Put(place, from.Record(row));
+  }
+}
+
 absl::Status Components::Rebuild() {
   neighbours_.Clear();
   ages_.Clear();
@@ -250,14 +264,14 @@ absl::StatusOr<AppendPointsReply> Components::AppendPoints(const AppendPointsOp&
 }
 
 absl::Status Components::CheckPiece(const PutRecordOp& op) const {
-  const int64_t pieces = shape_->pieces();
-  const auto tree = static_cast<int64_t>(op.row.value()) / pieces;
-  const int64_t size = shape_->PieceSize(static_cast<int64_t>(op.row.value()) % pieces);
-  if (static_cast<int64_t>(op.record.size()) != 4 * size) {
+  const auto [tree, piece] = shape_->PieceAt(op.row);
+  if (!shape_->FitsPiece(piece, op.record.size())) {
     return Refuse(reason::kBadSize,
-                  absl::StrCat("row ", op.row.value(), " of table \"", op.table, "\" has ", size,
-                               " labels of 4 bytes, the record ", op.record.size(), " bytes"));
+                  absl::StrCat("row ", op.row.value(), " of table \"", op.table, "\" has ",
+                               shape_->PieceSize(piece), " labels of 4 bytes, the record ",
+                               op.record.size(), " bytes"));
   }
+  const auto size = static_cast<int64_t>(op.record.size() / 4);
   for (int64_t i = 0; tree < shape_->trees() && i < size; ++i) {
     uint32_t leaf;
     std::memcpy(&leaf, op.record.data() + 4 * i, sizeof(leaf));
@@ -290,15 +304,16 @@ absl::StatusOr<GetRecordReply> Components::GetRecord(const GetRecordOp& op) cons
 }
 
 absl::StatusOr<std::vector<uint32_t>> Components::LeavesOf(int64_t tree) const {
-  std::vector<uint32_t> leaves(static_cast<size_t>(shape_->labels()));
+  std::vector<uint32_t> leaves(static_cast<size_t>(shape_->labels()), kNoLeaf);
   for (int64_t piece = 0; piece < shape_->pieces(); ++piece) {
     const RowId row = shape_->PieceRow(tree, piece);
     const absl::Span<const char> record = tables_.trees->Record(LocalRow(row.value()));
-    if (record.empty()) {
+    if (!shape_->FitsPiece(piece, record.size())) {
       return Refuse(reason::kOutOfRange,
                     absl::StrCat("tree ", tree, " is not there yet: put row ", row.value(),
                                  " of table \"", tables_.trees->table(), "\" first"));
     }
+    if (record.empty()) continue;
     std::memcpy(leaves.data() + piece * TreeShape::kPieceLabels, record.data(), record.size());
   }
   return leaves;

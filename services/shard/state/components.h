@@ -50,6 +50,10 @@ class Components {
   // whose record is not one.
   absl::Status Rebuild();
 
+  // Puts all points of one memory into an empty one with more rows: of two that fall into one row
+  // there, the larger number stays, as it would have.
+  static void PlacePoints(const RecordStore& from, RecordStore& to);
+
   absl::StatusOr<AppendPointsReply> AppendPoints(const AppendPointsOp& op);
   // What the points of `op` would add to memory_bytes(), at most.
   static int64_t BytesOf(const AppendPointsOp& op);

@@ -44,10 +44,12 @@ ModelSpec ContentSpec() {
     table.role = role;
   }
   spec.tables[1].trees.leaf_labels = 10;
-  EXPECT_TRUE(
-      FillComponentSizes(
-          {.points = kContentPoints, .labels = kContentLabels, .used_labels = kContentLabels}, spec)
-          .ok());
+  EXPECT_TRUE(FillComponentSizes({.points = kContentPoints,
+                                  .labels = kContentLabels,
+                                  .used_labels = kContentLabels,
+                                  .path = {}},
+                                 nullptr, /*grow=*/false, spec)
+                  .ok());
   return spec;
 }
 
