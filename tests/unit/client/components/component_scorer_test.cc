@@ -80,6 +80,7 @@ class ComponentScorerTest : public ::testing::Test {
     spec.tables.resize(3);
     spec.tables[0].role = TableRole::kMemory;
     spec.tables[0].memory.labels = kScoredLabels;
+    spec.tables[0].memory.base_labels = 80;  // it has grown by the others
     spec.tables[0].memory.neighbours = 5;
     spec.tables[0].memory.candidates = 20;
     spec.tables[1].role = TableRole::kLabelTrees;
