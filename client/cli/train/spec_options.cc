@@ -178,6 +178,47 @@ absl::Status CheckRates(const ModelSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status Missing(absl::string_view table, absl::string_view flag) {
+  return absl::InvalidArgumentError(absl::StrCat("table \"", table,
+                                                 "\" takes its rows from the data: say how many "
+                                                 "with ",
+                                                 flag, ", or name the data with --data"));
+}
+
+// What data of such sizes would get, with a network if there is room for one: whether labels repeat
+// often enough for it is not known.
+absl::StatusOr<ModelSpec> PlannedComponents(const PlannedSizes& sizes, std::string* explanation) {
+  if (!sizes.rows.has_value()) return Missing("labels", "--rows");
+  if (!sizes.features.has_value()) return Missing("input", "--features");
+  const DataShape shape = {.points = *sizes.points,
+                           .features = *sizes.features,
+                           .labels = *sizes.rows,
+                           .used_labels = *sizes.rows};
+  const bool network = NetworkFits(shape);
+  if (explanation != nullptr) {
+    *explanation = absl::StrCat(
+        "Without a spec: a memory, label trees and their fusion",
+        network ? ", and a network, which training leaves out where labels repeat too seldom" : "",
+        ". --data FILE says more.");
+  }
+  return ComponentsFor(shape, network);
+}
+
+// The sizes of tables of records. Errors: InvalidArgument naming the flag of a missing one.
+absl::Status FillPlannedRecords(const PlannedSizes& sizes, ModelSpec& spec) {
+  for (TableSpec& table : spec.tables) {
+    if (table.role != TableRole::kMemory) continue;
+    if (sizes.points.has_value()) table.rows = *sizes.points;
+    if (sizes.rows.has_value()) table.memory.labels = *sizes.rows;
+    if (table.rows == 0) return Missing(table.name, "--points");
+    if (table.memory.labels == 0) return Missing(table.name, "--rows");
+    const ComponentSizes known = {
+        .points = table.rows, .labels = table.memory.labels, .used_labels = table.memory.labels};
+    return FillComponentSizes(known, nullptr, /*grow=*/false, spec);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddSpecOptions(CliCommand app, SpecOptions& options) {
@@ -317,22 +358,24 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
   return spec;
 }
 
-absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes) {
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes,
+                                      std::string* explanation) {
   ModelSpec spec = DefaultNetwork(sizes.rows.value_or(kExactHeadRows + 1));
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
+  } else if (sizes.points.has_value() && !options.wants_network()) {
+    ASSIGN_OR_RETURN(spec, PlannedComponents(sizes, explanation));
   }
   ApplyFlags(options, spec);
+  if (HasComponents(spec)) RETURN_IF_ERROR(FillPlannedRecords(sizes, spec));
   for (TableSpec& table : spec.tables) {
-    if (table.role == TableRole::kDense) continue;
+    if (table.role == TableRole::kDense || IsRecordRole(table.role)) continue;
     const bool embedding = table.role == TableRole::kEmbedding;
     const std::optional<int64_t>& wanted = embedding ? sizes.features : sizes.rows;
     if (wanted.has_value()) {
       table.rows = *wanted + (embedding && table.bias_row ? 1 : 0);
     } else if (table.rows == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "table \"", table.name, "\" takes its rows from the data: say how many with ",
-          embedding ? "--features" : "--rows"));
+      return Missing(table.name, embedding ? "--features" : "--rows");
     }
   }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
