@@ -86,18 +86,31 @@ absl::StatusOr<std::vector<ModelSpec>> CoordinatorClient::ListModels() {
   return models;
 }
 
-absl::StatusOr<ModelSpec> CoordinatorClient::GrowModel(const std::string& model,
-                                                       const Growth& growth, bool dry_run) {
+absl::StatusOr<ModelSpec> CoordinatorClient::Impl::Grow(const v1::GrowModelRequest& request) const {
+  ASSIGN_OR_RETURN(
+      const v1::GrowModelResponse response,
+      Call("GrowModel", &v1::CoordinatorService::Stub::GrowModel, request, options.timeout, true));
+  return wire::DecodeModelSpec(response.spec(), /*sizes_known=*/true);
+}
+
+absl::StatusOr<ModelSpec> CoordinatorClient::GrowTable(const std::string& model,
+                                                       const std::string& table, int64_t rows,
+                                                       bool dry_run) {
   v1::GrowModelRequest request;
   request.set_model(model);
-  request.set_table(growth.table);
-  request.set_rows(growth.rows);
-  request.set_labels(growth.labels);
+  request.set_table(table);
+  request.set_rows(rows);
   request.set_dry_run(dry_run);
-  ASSIGN_OR_RETURN(const v1::GrowModelResponse response,
-                   impl_->Call("GrowModel", &v1::CoordinatorService::Stub::GrowModel, request,
-                               impl_->options.timeout, true));
-  return wire::DecodeModelSpec(response.spec(), /*sizes_known=*/true);
+  return impl_->Grow(request);
+}
+
+absl::StatusOr<ModelSpec> CoordinatorClient::GrowLabels(const std::string& model, int64_t labels,
+                                                        bool dry_run) {
+  v1::GrowModelRequest request;
+  request.set_model(model);
+  request.set_labels(labels);
+  request.set_dry_run(dry_run);
+  return impl_->Grow(request);
 }
 
 absl::StatusOr<LabelRetirement> CoordinatorClient::RetireLabels(const std::string& model,

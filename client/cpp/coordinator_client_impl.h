@@ -57,6 +57,9 @@ struct CoordinatorClient::Impl {
     return response;
   }
 
+  // The model as it is, or would be, afterwards.
+  absl::StatusOr<ModelSpec> Grow(const v1::GrowModelRequest& request) const;
+
   // Starts an operation and waits for its end; again where one that is safe to repeat is: after
   // UNAVAILABLE, and when the coordinator that had it is gone. Errors: its own, with its call in
   // front; Cancelled when it was stopped; DeadlineExceeded when it still runs, and was cancelled.

@@ -23,7 +23,7 @@ absl::Status GrowTables(CoordinatorClient& coordinator, const ModelSpec& spec,
     if (model.name != spec.name || !IsGrownFrom(model, spec)) continue;
     // Tables of records follow the labels of the model.
     if (model.FindRole(TableRole::kMemory) != nullptr && spec.num_labels() > model.num_labels()) {
-      RETURN_IF_ERROR(coordinator.GrowModel(spec.name, {.labels = spec.num_labels()}).status());
+      RETURN_IF_ERROR(coordinator.GrowLabels(spec.name, spec.num_labels()).status());
       progress.Say(absl::StrCat("Model \"", spec.name, "\" has grown from ",
                                 WithThousands(model.num_labels()), " to ",
                                 WithThousands(spec.num_labels()), " labels"));
@@ -32,8 +32,7 @@ absl::Status GrowTables(CoordinatorClient& coordinator, const ModelSpec& spec,
       if (FollowsLabels(model, known)) continue;
       const TableSpec* const wanted = spec.FindTable(known.name);
       if (wanted == nullptr || wanted->rows <= known.rows) continue;
-      RETURN_IF_ERROR(
-          coordinator.GrowModel(spec.name, {.table = known.name, .rows = wanted->rows}).status());
+      RETURN_IF_ERROR(coordinator.GrowTable(spec.name, known.name, wanted->rows).status());
       progress.Say(absl::StrCat("Table \"", known.name, "\" of model \"", spec.name,
                                 "\" has grown from ", WithThousands(known.rows), " to ",
                                 WithThousands(wanted->rows), " rows"));

@@ -16,6 +16,7 @@
 #include "client/cli/retire/command_model_retire.h"
 #include "client/cpp/coordinator_client.h"
 #include "core/base/status_macros.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/model_spec_json.h"
 
 namespace dslide::cli {
@@ -149,10 +150,12 @@ absl::StatusOr<int> GrowModel(const GlobalOptions& global, const ClusterModelOpt
   for (const ModelSpec& model : models) {
     if (model.name == options.model) before = SizeBefore(model, growth);
   }
-  ASSIGN_OR_RETURN(const ModelSpec grown,
-                   client->GrowModel(options.model, growth, options.dry_run));
-  const int64_t after = SizeBefore(grown, growth);
   const bool by_table = growth.labels == 0;
+  ASSIGN_OR_RETURN(
+      const ModelSpec grown,
+      by_table ? client->GrowTable(options.model, growth.table, growth.rows, options.dry_run)
+               : client->GrowLabels(options.model, growth.labels, options.dry_run));
+  const int64_t after = SizeBefore(grown, growth);
   if (global.json()) {
     nlohmann::ordered_json json = {{"model", options.model}};
     if (by_table) json["table"] = growth.table;
