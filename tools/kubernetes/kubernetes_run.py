@@ -1,7 +1,7 @@
 """Starts a real Kubernetes on this machine and lives in it: what ./run kubernetes calls.
 
-usage: kubernetes_run.py up|down|smoke|upgrades [--nodes N] --programs DIR --helm FILE
-                         --bin-dir DIR --work DIR [-o json]
+usage: kubernetes_run.py up|down|smoke|upgrades|operators [--nodes N] --programs DIR --helm FILE
+                         --bin-dir DIR --work DIR [--operators DIR] [-o json]
 
 stderr tells what happens; stdout ends with the figures, with -o json as one JSON object.
 """
@@ -16,24 +16,29 @@ import sys
 import tempfile
 
 import images
+import operator_images
 from cluster import Cluster, ClusterError, MachineLock, Occupied
 from guard import Guard
+from operators import operators
 from release import NAMESPACE
 from smoke import smoke
 from steps import Steps
 from upgrades import upgrades
 
-NODES = {"up": 3, "smoke": 1, "upgrades": 3}
+NODES = {"up": 3, "smoke": 1, "upgrades": 3, "operators": 1}
 # Seconds until a task is given up; what is left then is taken down as after any failure.
-LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 2700}
+LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 2700, "operators": 3600}
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 SKIPPED = 77
 SCENARIOS = {"smoke": smoke, "upgrades": upgrades}
 
 
-def make_images(bin_dir: pathlib.Path, folder: pathlib.Path, task: str) -> list[pathlib.Path]:
-    tags = [images.TAG] if task == "smoke" else [images.TAG, images.NEXT_TAG]
-    return [images.make_pause(folder), *images.make_dslide(bin_dir, folder, tags)]
+def make_images(options: argparse.Namespace, folder: pathlib.Path) -> list[pathlib.Path]:
+    tags = [images.TAG] if options.task == "smoke" else [images.TAG, images.NEXT_TAG]
+    made = [images.make_pause(folder), *images.make_dslide(options.bin_dir, folder, tags)]
+    if options.operators:
+        made += operator_images.make(options.operators, folder)
+    return made
 
 
 def bring_up(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
@@ -41,7 +46,7 @@ def bring_up(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> Non
     with tempfile.TemporaryDirectory(prefix="dslide-images-") as folder:
         archives: list[pathlib.Path] = []
         steps("images", lambda: archives.extend(
-            make_images(options.bin_dir, pathlib.Path(folder), options.task)))
+            make_images(options, pathlib.Path(folder))))
         steps(f"cluster of {nodes} nodes", lambda: cluster.up(nodes, archives))
 
 
@@ -50,7 +55,11 @@ def live(cluster: Cluster, options: argparse.Namespace, steps: Steps) -> None:
     succeeded = False
     try:
         bring_up(cluster, options, steps)
-        SCENARIOS[options.task](cluster, options.bin_dir / "dslide", steps)
+        dslide = options.bin_dir / "dslide"
+        if options.task == "operators":
+            operators(cluster, dslide, options.operators.resolve(), steps)
+        else:
+            SCENARIOS[options.task](cluster, dslide, steps)
         succeeded = True
     finally:
         signal.alarm(0)
@@ -81,10 +90,11 @@ def describe_failure(cluster: Cluster) -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("task", choices=("up", "down", *SCENARIOS))
+    parser.add_argument("task", choices=("up", "down", "operators", *SCENARIOS))
     parser.add_argument("--nodes", type=int)
     for path in ("--programs", "--helm", "--bin-dir", "--work"):
         parser.add_argument(path, type=pathlib.Path, required=True)
+    parser.add_argument("--operators", type=pathlib.Path)
     parser.add_argument("-o", "--output", choices=["json"])
     return parser.parse_args()
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes on this machine and lives in it with the chart.
 #
-# usage: ./run kubernetes [upgrades|smoke|up|down] [--nodes N] [--bin-dir DIR] [--no-build] [-o json]
+# usage: ./run kubernetes [upgrades|operators|smoke|up|down] [--nodes N] [--bin-dir DIR]
+#                         [--no-build] [-o json]
 #
 # Starts a real Kubernetes on this machine, in network namespaces that have no way out: etcd, API
 # server, controllers, scheduler, DNS, and nodes with containerd and kubelet. Installs the chart in
@@ -10,6 +11,9 @@
 #   upgrades  (default) three nodes: image, resources, certificates and number of trainers change,
 #             and the coordinator moves, while a job trains, which has its epochs in the end, each
 #             once, and is as good as one that nobody disturbed
+#   operators one node with Kueue, which suspends a training three times, with cert-manager, which
+#             renews the certificates of another, and with the Prometheus operator, whose Prometheus
+#             watches a third; built as well, in twenty minutes, once
 #   smoke     one node: install, train, helm test, uninstall
 #   up, down  starts one and leaves it (three nodes), ends it
 #   --nodes N        that many nodes, 1 to 9
@@ -44,7 +48,7 @@ take_output "$@"
 set -- "${ARGUMENTS[@]}"
 task=upgrades bin_dir='' arguments=() find=()
 case "${1:-}" in
-  upgrades | smoke | up | down)
+  upgrades | operators | smoke | up | down)
     task="$1"
     shift
     ;;
@@ -71,6 +75,12 @@ programs="$(tools/kubernetes/programs.sh "${find[@]}" "$KUBERNETES_DIR")" ||
   skip "no programs of Kubernetes (messages above${find[*]:+; ./run kubernetes smoke builds them})"
 helm="$(tools/helm/helm.sh "${find[@]}" "$DSLIDE_CACHE_DIR/helm")" ||
   skip "no helm (messages above${find[*]:+; ./run kubernetes smoke builds it})"
+if [[ "$task" == operators ]]; then
+  unstarted need prometheus
+  operators="$(tools/kubernetes/operators.sh "${find[@]}" "$KUBERNETES_DIR")" ||
+    skip "no operators (messages above${find[*]:+; ./run kubernetes operators builds them})"
+  arguments+=(--operators "$operators")
+fi
 if [[ -z "$bin_dir" && "$task" != down ]]; then
   build_or_die release dslide dslide-shard dslide-coordinator
 fi

@@ -1,0 +1,68 @@
+"""The images of the operators and of their Prometheus, under the names that their manifests ask
+for: nothing can be fetched where they run."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import image_archive
+from images import REGISTRY, ROOT
+
+USER = "65534:65534"
+JETSTACK = "quay.io/jetstack/cert-manager"
+PROMETHEUS_OPERATOR = "quay.io/prometheus-operator"
+KUEUE = "us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue"
+# Debian's program, with the libraries that it loads.
+PROMETHEUS = pathlib.Path("/usr/bin/prometheus")
+PROMETHEUS_IMAGE = f"{REGISTRY}/prometheus:debian"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Image:
+    name: str
+    program: str  # in the operators' bin/
+    path: str  # where the manifests expect it
+    part: str = ""  # the program's first argument
+
+
+_IMAGES = (
+    _Image(f"{KUEUE}:release-0.17", "kueue", "/manager"),
+    *(_Image(f"{JETSTACK}-{part}:v1.21.2", "cert-manager", "/cert-manager", part)
+      for part in ("controller", "webhook", "cainjector")),
+    _Image(f"{PROMETHEUS_OPERATOR}/prometheus-operator:v0.85.0", "operator", "/bin/operator"),
+    _Image(f"{PROMETHEUS_OPERATOR}/prometheus-config-reloader:v0.85.0",
+           "prometheus-config-reloader", "/bin/prometheus-config-reloader"),
+)
+
+
+def _make(image: _Image, programs: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    name = image.part or image.program
+    program = folder / name / image.path.lstrip("/")
+    program.parent.mkdir(parents=True)
+    shutil.copy2(programs / image.program, program)
+    archive = folder / f"{name}.tar"
+    image_archive.write(folder / name, image.name, archive, user=USER,
+                        entrypoint=[image.path, *([image.part] if image.part else [])])
+    shutil.rmtree(folder / name)
+    return archive
+
+
+def _make_prometheus(folder: pathlib.Path) -> pathlib.Path:
+    root = folder / "prometheus"
+    subprocess.run([sys.executable, ROOT / "deploy/image/rootfs.py", "--output", root, "--license",
+                    "/usr/share/doc/prometheus/copyright", PROMETHEUS], check=True,
+                   stdout=sys.stderr)
+    archive = folder / "prometheus.tar"
+    image_archive.write(root, PROMETHEUS_IMAGE, archive, entrypoint=[str(PROMETHEUS)], user=USER)
+    shutil.rmtree(root)
+    return archive
+
+
+def make(operators: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Archives in `folder`. `operators`: what operators.sh has built."""
+    return [*(_make(image, operators / "bin", folder) for image in _IMAGES),
+            _make_prometheus(folder)]
