@@ -7,8 +7,10 @@ import pathlib
 from certificates import ROLES, SERVERS
 from cluster import Cluster, ClusterError, wait_until
 from issued_certificates import IssuedCertificates
+from late_objects import apply_when_possible
 from release import Release
 from steps import Steps, check_job
+from trainers import Trainers
 
 JOB, EPOCHS = "issued", 20
 # cert-manager issues none of less than an hour: of these the second is due after a minute.
@@ -26,19 +28,6 @@ def install(cluster: Cluster, charts: pathlib.Path) -> None:
     cluster.helm("install", "cert-manager", charts / "cert-manager", "--namespace",
                  "cert-manager", "--create-namespace", "--wait", "--timeout", "6m", "--set",
                  "crds.enabled=true,startupapicheck.enabled=false")
-
-
-def make_issuers(cluster: Cluster) -> None:
-    """For the release, whose namespace is there."""
-    def is_accepted() -> bool:
-        # Its webhook answers when the cainjector has told the API server whom to trust.
-        try:
-            cluster.kubectl("apply", "-f", ISSUERS)
-        except ClusterError:
-            return False
-        return True
-
-    wait_until(is_accepted, "cert-manager accepts the issuers")
 
 
 class _Renewal:
@@ -63,27 +52,22 @@ class _Renewal:
         return all(self._certificates.is_shown(server) for server in SERVERS)
 
 
-def check_trains(release: Release) -> None:
-    """An error when there was nothing left to disturb."""
-    if release.job(JOB)["finished"]:
-        raise ClusterError(f"the training was over too early, after {EPOCHS} epochs")
-
-
 def live_with_cert_manager(cluster: Cluster, dslide: pathlib.Path, charts: pathlib.Path,
                            steps: Steps) -> None:
     certificates = IssuedCertificates(cluster)
     release = Release(cluster, dslide, [VALUES], certificates.login())
     steps("cert-manager: its own install", lambda: install(cluster, charts))
-    steps("cert-manager: issuers", lambda: make_issuers(cluster))
+    steps("cert-manager: issuers", lambda: apply_when_possible(cluster, ISSUERS))
     watch = release.watch_trainers()
     steps("cert-manager: install", lambda: release.apply("install", *SHORT, *TRAINING))
     renewal = _Renewal(release, certificates)
-    check_trains(release)
+    trainers = Trainers(release, JOB)
+    trainers.wait_for_progress()
     steps("cert-manager: renewal", lambda: wait_until(
         renewal.is_issued, "every role has another certificate"))
     steps("cert-manager: renewal is picked up", lambda: wait_until(
         renewal.is_shown, "every server shows its newest certificate"))
-    check_trains(release)
+    trainers.wait_for_progress()
     steps("cert-manager: faster trainers",
           lambda: release.apply("upgrade", *SHORT, *TRAINING, FASTER))
     steps("cert-manager: train to the end", release.wait_for_training)

@@ -9,6 +9,7 @@ import sys
 import dashboard_queries
 from cluster import Cluster, ClusterError, wait_until
 from issued_certificates import IssuedCertificates
+from late_objects import apply_when_possible
 from prometheus import Prometheus
 from release import RELEASE, Release
 from steps import Steps
@@ -29,10 +30,8 @@ SERVERS = {f"{RELEASE}-coordinator-0", f"{RELEASE}-shard-0", f"{RELEASE}-shard-1
 
 def install(cluster: Cluster, bundle: pathlib.Path) -> None:
     # Its definitions are larger than what a client may note about them.
-    cluster.kubectl("apply", "--server-side", "-f", bundle, within=120)
-    cluster.kubectl("wait", "--for=condition=Established", "crd",
-                    "prometheuses.monitoring.coreos.com", "--timeout=60s", within=90)
-    cluster.kubectl("apply", "-f", PROMETHEUS)
+    apply_when_possible(cluster, bundle, "--server-side")
+    apply_when_possible(cluster, PROMETHEUS)
 
 
 class _Watch:

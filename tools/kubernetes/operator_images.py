@@ -22,24 +22,25 @@ PROMETHEUS_IMAGE = f"{REGISTRY}/prometheus:debian"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Image:
+class Image:
     name: str
     program: str  # in the operators' bin/
     path: str  # where the manifests expect it
     part: str = ""  # the program's first argument
 
 
-_IMAGES = (
-    _Image(f"{KUEUE}:release-0.17", "kueue", "/manager"),
-    *(_Image(f"{JETSTACK}-{part}:v1.21.2", "cert-manager", "/cert-manager", part)
+IMAGES = (
+    Image(f"{KUEUE}:release-0.17", "kueue", "/manager"),
+    *(Image(f"{JETSTACK}-{part}:v1.21.2", "cert-manager", "/cert-manager", part)
       for part in ("controller", "webhook", "cainjector")),
-    _Image(f"{PROMETHEUS_OPERATOR}/prometheus-operator:v0.85.0", "operator", "/bin/operator"),
-    _Image(f"{PROMETHEUS_OPERATOR}/prometheus-config-reloader:v0.85.0",
+    Image(f"{PROMETHEUS_OPERATOR}/prometheus-operator:v0.85.0", "operator", "/bin/operator"),
+    Image(f"{PROMETHEUS_OPERATOR}/prometheus-config-reloader:v0.85.0",
            "prometheus-config-reloader", "/bin/prometheus-config-reloader"),
 )
 
 
-def _make(image: _Image, programs: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+def make_one(image: Image, programs: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """Its archive, in `folder`."""
     name = image.part or image.program
     program = folder / name / image.path.lstrip("/")
     program.parent.mkdir(parents=True)
@@ -64,5 +65,5 @@ def _make_prometheus(folder: pathlib.Path) -> pathlib.Path:
 
 def make(operators: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
     """Archives in `folder`. `operators`: what operators.sh has built."""
-    return [*(_make(image, operators / "bin", folder) for image in _IMAGES),
+    return [*(make_one(image, operators / "bin", folder) for image in IMAGES),
             _make_prometheus(folder)]

@@ -54,7 +54,7 @@ build() {
   mv "$folder/new" "$folder/operators"
 }
 
-key="$(find "$here/operator-programs" -type f | sort | xargs cat | sha256sum | cut -c1-16)"
+key="$(find "$here/operator-programs" -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16)"
 folder="$1/operators-$key"
 if [[ $find == yes ]]; then
   [[ -d "$folder/operators" ]] && printf '%s\n' "$folder/operators"

@@ -34,10 +34,12 @@ build() {
   use_go "$folder" "$GO" || return 1
   rm -rf "${folder:?}/new" "$GOPATH"/{kubernetes,containerd,coredns}
   mkdir -p "$folder/new" "$GOPATH"
-  build_module "$here/programs/kubernetes" "$folder/new" -ldflags "-s -w -X $name.gitVersion=v$version \
-    -X $name.gitMajor=${version%%.*} -X $name.gitMinor=$(cut -d. -f2 <<<"$version")" || return 1
+  build_module "$here/programs/kubernetes" "$folder/new" \
+    -ldflags "-s -w -X $name.gitVersion=v$version -X $name.gitMajor=${version%%.*} \
+      -X $name.gitMinor=$(cut -d. -f2 <<<"$version")" || return 1
   mv "$folder/new/server" "$folder/new/etcd"
-  build_module "$here/programs/containerd" "$folder/new" -ldflags '-s -w' -tags 'no_btrfs no_devmapper no_zfs' || return 1
+  build_module "$here/programs/containerd" "$folder/new" -ldflags '-s -w' \
+    -tags 'no_btrfs no_devmapper no_zfs' || return 1
   build_module "$here/programs/coredns" "$folder/new" -ldflags '-s -w' || return 1
   mv "$folder/new" "$folder/bin"
 }
