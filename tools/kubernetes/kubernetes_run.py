@@ -96,7 +96,10 @@ def parse() -> argparse.Namespace:
         parser.add_argument(path, type=pathlib.Path, required=True)
     parser.add_argument("--operators", type=pathlib.Path)
     parser.add_argument("-o", "--output", choices=["json"])
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.task == "operators" and not options.operators:
+        parser.error("operators needs --operators")
+    return options
 
 
 def limit_time(seconds: int) -> None:

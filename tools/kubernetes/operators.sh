@@ -40,7 +40,7 @@ copy() {
 build() {
   local module
   use_go "$folder" "$GO" || return 1
-  rm -rf "${folder:?}/new" "${MODULES[@]/#/"$GOPATH"/}"
+  rm -rf "${folder:?}/new" "${MODULES[@]/#/$GOPATH/}"
   mkdir -p "$folder/new/bin" "$folder/new/charts" "$GOPATH"
   for module in "${MODULES[@]}"; do
     build_module "$here/operator-programs/$module" "$folder/new/bin" -ldflags '-s -w' || return 1
