@@ -1,24 +1,18 @@
-"""The images of the operators and of their Prometheus, under the names that their manifests ask
-for: nothing can be fetched where they run."""
+"""The images of the operators and of their Prometheus, of our builds, under the names that their
+manifests ask for: nothing can be fetched where they run."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import image_archive
-from images import REGISTRY, ROOT
 
 USER = "65534:65534"
 JETSTACK = "quay.io/jetstack/cert-manager"
 PROMETHEUS_OPERATOR = "quay.io/prometheus-operator"
 KUEUE = "us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue"
-# Debian's program, with the libraries that it loads.
-PROMETHEUS = pathlib.Path("/usr/bin/prometheus")
-PROMETHEUS_IMAGE = f"{REGISTRY}/prometheus:debian"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +30,8 @@ IMAGES = (
     Image(f"{PROMETHEUS_OPERATOR}/prometheus-operator:v0.85.0", "operator", "/bin/operator"),
     Image(f"{PROMETHEUS_OPERATOR}/prometheus-config-reloader:v0.85.0",
            "prometheus-config-reloader", "/bin/prometheus-config-reloader"),
+    # The one that this operator asks for by itself.
+    Image("quay.io/prometheus/prometheus:v3.5.0", "prometheus", "/bin/prometheus"),
 )
 
 
@@ -52,18 +48,6 @@ def make_one(image: Image, programs: pathlib.Path, folder: pathlib.Path) -> path
     return archive
 
 
-def _make_prometheus(folder: pathlib.Path) -> pathlib.Path:
-    root = folder / "prometheus"
-    subprocess.run([sys.executable, ROOT / "deploy/image/rootfs.py", "--output", root, "--license",
-                    "/usr/share/doc/prometheus/copyright", PROMETHEUS], check=True,
-                   stdout=sys.stderr)
-    archive = folder / "prometheus.tar"
-    image_archive.write(root, PROMETHEUS_IMAGE, archive, entrypoint=[str(PROMETHEUS)], user=USER)
-    shutil.rmtree(root)
-    return archive
-
-
 def make(operators: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
     """Archives in `folder`. `operators`: what operators.sh has built."""
-    return [*(make_one(image, operators / "bin", folder) for image in IMAGES),
-            _make_prometheus(folder)]
+    return [make_one(image, operators / "bin", folder) for image in IMAGES]

@@ -76,7 +76,6 @@ programs="$(tools/kubernetes/programs.sh "${find[@]}" "$KUBERNETES_DIR")" ||
 helm="$(tools/helm/helm.sh "${find[@]}" "$DSLIDE_CACHE_DIR/helm")" ||
   skip "no helm (messages above${find[*]:+; ./run kubernetes smoke builds it})"
 if [[ "$task" == operators ]]; then
-  unstarted need prometheus
   operators="$(tools/kubernetes/operators.sh "${find[@]}" "$KUBERNETES_DIR")" ||
     skip "no operators (messages above${find[*]:+; ./run kubernetes operators builds them})"
   arguments+=(--operators "$operators")
