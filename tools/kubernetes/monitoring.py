@@ -40,7 +40,8 @@ class _Watch:
     def __init__(self, prometheus: Prometheus, release: Release) -> None:
         self._prometheus = prometheus
         self._release = release
-        self._queries = dashboard_queries.read(release)
+        self._empty = dashboard_queries.read(release)
+        self._queries = len(self._empty)
         if not self._queries:
             raise ClusterError("the release has brought no dashboards")
 
@@ -67,17 +68,19 @@ class _Watch:
         wait_until(self._loaded, "every rule is loaded and was evaluated well")
         print(f"   {len(self._prometheus.rules())} rules", file=sys.stderr)
 
-    def empty(self) -> list[str]:
-        """Panels without data."""
-        return sorted({f"{query.dashboard}: {query.panel}" for query in self._queries
-                       if not self._prometheus.has_data(query.expression)})
+    def _all_have_data(self) -> bool:
+        """Asks only for those that had none when it was called before."""
+        self._empty = [query for query in self._empty
+                       if not self._prometheus.has_data(query.expression)]
+        return not self._empty
 
     def wait_for_data(self) -> None:
         try:
-            wait_until(lambda: not self.empty(), "every panel shows data")
+            wait_until(self._all_have_data, "every panel shows data")
         except ClusterError as error:
-            raise ClusterError(f"{error}; these do not: {self.empty()}") from None
-        print(f"   {len(self._queries)} queries of panels have data", file=sys.stderr)
+            panels = sorted({f"{query.dashboard}: {query.panel}" for query in self._empty})
+            raise ClusterError(f"{error}; these do not: {panels}") from None
+        print(f"   {self._queries} queries of panels have data", file=sys.stderr)
 
     def check_silence(self) -> None:
         if firing := self._prometheus.alerts("firing"):
