@@ -13,7 +13,6 @@ import pathlib
 import re
 import sys
 import time
-from collections.abc import Iterator
 
 import numpy
 import scipy.sparse
@@ -26,6 +25,7 @@ sys.path[:0] = [str(_PEERS), str(_PEERS / "workers")]
 import prepare  # noqa: E402
 import run_dense  # noqa: E402
 import sparse_text  # noqa: E402
+from batch_order import batches  # noqa: E402
 
 
 def interface_bytes() -> int:
@@ -43,17 +43,6 @@ def read(path: str) -> tuple[scipy.sparse.csr_matrix, scipy.sparse.csr_matrix]:
     y = prepare.matrix(points.label_ids, None, points.labels)
     labelled = numpy.flatnonzero(numpy.diff(y.indptr))
     return x[labelled], y[labelled]
-
-
-def batches(points: int, size: int, seed: int) -> Iterator[numpy.ndarray]:
-    """Full batches without an end; each epoch in an order of its own, the same for all workers."""
-    random = numpy.random.default_rng(seed)
-    left = numpy.empty(0, numpy.int64)
-    while True:
-        while len(left) < size:
-            left = numpy.concatenate([left, random.permutation(points)])
-        yield left[:size]
-        left = left[size:]
 
 
 def network_of(settings: dict, features: int, labels: int) -> run_dense.Network:

@@ -19,6 +19,7 @@ import paper_tables
 import peer_tables
 import serve_tables
 import tables
+import torch_tables
 
 # What can be shown: also what has a page of its own.
 SHOWN = tables.SECTIONS | {
@@ -26,6 +27,7 @@ SHOWN = tables.SECTIONS | {
     "paper": paper_tables.paper,
     "neighbours": neighbour_tables.neighbours,
     "serve": serve_tables.serve,
+    "torch": torch_tables.torch,
 }
 HERE = pathlib.Path(__file__).resolve().parent
 # Curve -> (title, label of x, logarithmic).

@@ -100,6 +100,24 @@ absl::StatusOr<ModelSpec> CoordinatorClient::GrowModel(const std::string& model,
   return wire::DecodeModelSpec(response.spec(), /*sizes_known=*/true);
 }
 
+absl::StatusOr<LabelRetirement> CoordinatorClient::RetireLabels(const std::string& model,
+                                                                const std::string& labels,
+                                                                bool restore, bool dry_run) {
+  v1::RetireLabelsRequest request;
+  request.set_model(model);
+  request.set_labels(labels);
+  request.set_restore(restore);
+  request.set_dry_run(dry_run);
+  ASSIGN_OR_RETURN(const v1::RetireLabelsResponse response,
+                   impl_->Call("RetireLabels", &v1::CoordinatorService::Stub::RetireLabels, request,
+                               impl_->options.timeout, true));
+  LabelRetirement retirement;
+  ASSIGN_OR_RETURN(retirement.spec, wire::DecodeModelSpec(response.spec(), /*sizes_known=*/true));
+  retirement.retired_before = response.retired_before();
+  retirement.retired = response.retired();
+  return retirement;
+}
+
 absl::Status CoordinatorClient::UnregisterModel(const std::string& model, bool force) {
   v1::UnregisterModelRequest request;
   request.set_model(model);

@@ -48,6 +48,12 @@ struct ModelAssetPlace {
   int64_t offset = 0;
 };
 
+struct LabelRetirement {
+  ModelSpec spec = {};  // afterwards
+  int64_t retired_before = 0;
+  int64_t retired = 0;
+};
+
 struct CheckpointSize {
   int64_t rows = 0;
   int64_t bytes = 0;
@@ -82,6 +88,10 @@ class CoordinatorClient {
   // would be, if the shards have the memory.
   absl::StatusOr<ModelSpec> GrowModel(const std::string& model, const std::string& table,
                                       int64_t rows, bool dry_run = false);
+  // Leaves labels, as "3,7-12", out of all predictions, or with restore takes them in again.
+  // dry_run: only says what would be.
+  absl::StatusOr<LabelRetirement> RetireLabels(const std::string& model, const std::string& labels,
+                                               bool restore, bool dry_run = false);
   // force: also while jobs train it. Errors: FailedPrecondition JOB_RUNS else.
   absl::Status UnregisterModel(const std::string& model, bool force = false);
 

@@ -1,6 +1,7 @@
 #include "client/export/onnx_output.h"
 
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/engine/data/file_output.h"
+#include "core/spec/retired_labels.h"
 #include "core/spec/table_rows.h"
 
 namespace dslide {
@@ -140,6 +142,7 @@ class OnnxOutput final : public TensorOutput {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (IsNeeded(infos_[i])) initializers.push_back(std::move(tensors_[i]));
     }
+    RETURN_IF_ERROR(LeaveOutRetiredLabels(initializers));
     OnnxGraph graph;
     std::string hidden = Input(graph, initializers);
     for (const TableSpec& table : spec_.tables) {
@@ -171,6 +174,23 @@ class OnnxOutput final : public TensorOutput {
       if (info.name == table.name + ".weight" || info.name == table.name + ".bias") return true;
     }
     return false;
+  }
+
+  // Below every other label, whatever the point: TopK finds enough of those.
+  absl::Status LeaveOutRetiredLabels(std::vector<OnnxTensor>& tensors) const {
+    ASSIGN_OR_RETURN(const RetiredLabels retired, RetiredLabels::Parse(spec_.retired_labels));
+    const std::string bias = spec_.FindRole(TableRole::kHead)->name + ".bias";
+    constexpr float kNever = -std::numeric_limits<float>::infinity();
+    for (OnnxTensor& tensor : tensors) {
+      if (tensor.name != bias) continue;
+      for (const auto& [first, last] : retired.ranges()) {
+        for (int64_t label = first; label <= last; ++label) {
+          std::memcpy(tensor.bytes.data() + static_cast<size_t>(label) * sizeof(kNever), &kNever,
+                      sizeof(kNever));
+        }
+      }
+    }
+    return absl::OkStatus();
   }
 
   // The values as the model's data has them (core/engine/data/transform.h).
@@ -278,9 +298,12 @@ absl::Status CheckOnnxModel(const ModelSpec& spec, const OnnxOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--format onnx: model \"", spec.name, "\" has no embedding or no head"));
   }
-  if (options.top_k >= 1 && options.top_k <= head->rows) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--top-k ", options.top_k, ": must be in [1, ", head->rows, "]"));
+  ASSIGN_OR_RETURN(const RetiredLabels retired, RetiredLabels::Parse(spec.retired_labels));
+  const int64_t most = head->rows - retired.size();
+  if (options.top_k >= 1 && options.top_k <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--top-k ", options.top_k, ": must be in [1, ", most, "]",
+      retired.empty() ? "" : absl::StrCat(": ", retired.size(), " labels are retired")));
 }
 
 absl::StatusOr<std::unique_ptr<TensorOutput>> CreateOnnx(const OnnxOptions& options,

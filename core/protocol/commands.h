@@ -155,7 +155,7 @@ struct CreateModelCommand {
   ShardId shard = ShardId(0);
   std::vector<SlotMap> slot_maps;  // one per distinct num_slots
   uint64_t topology_version = 0;
-  bool grow = false;     // also where the model has fewer rows: it gets them
+  bool grow = false;     // also with fewer rows or other retired labels: it gets these
   bool dry_run = false;  // only says whether there is the memory
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
+#include "core/spec/retired_labels.h"
 #include "core/spec/table_rows.h"
 #include "core/spec/tree_shape.h"
 
@@ -282,6 +283,31 @@ absl::Status ValidateTraining(const TrainingSpec& training) {
   return CheckFraction("propensity_strength", training.propensity_strength, 1.0, /*closed=*/true);
 }
 
+// labels: of the model.
+absl::Status ValidateRetiredLabels(const std::string& text, int64_t labels) {
+  if (text.empty()) return absl::OkStatus();
+  if (static_cast<int64_t>(text.size()) > kMaxRetiredText) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("have a text of %d bytes, may have %d: retire ranges of labels, or train a "
+                        "model without them",
+                        text.size(), kMaxRetiredText));
+  }
+  ASSIGN_OR_RETURN(const RetiredLabels retired, RetiredLabels::Parse(text));
+  if (retired.end() > labels) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("name label %d, the model has %d labels", retired.end() - 1, labels));
+  }
+  if (retired.size() == labels) {
+    return absl::InvalidArgumentError("are all labels: nothing would be predicted");
+  }
+  if (const std::string shortest = retired.ToText(); text != shortest) {
+    return absl::InvalidArgumentError(
+        "are not ascending numbers and the longest ranges of them, "
+        "as 3,7-12");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 TreeShape ShapeOfTrees(const MemorySpec& memory, const LabelTreesSpec& trees) {
@@ -347,7 +373,10 @@ absl::Status ModelSpec::Validate(bool sizes_known) const {
     return absl::InvalidArgumentError(
         absl::StrFormat("magnitude_bound is %g, must be in (0, 1e30]", magnitude_bound));
   }
-  return Prefixed("training.", ValidateTraining(training));
+  RETURN_IF_ERROR(Prefixed("training.", ValidateTraining(training)));
+  return Prefixed(
+      "retired_labels ",
+      ValidateRetiredLabels(retired_labels, sizes_known ? num_labels() : kMaxTableRows));
 }
 
 const TableSpec* ModelSpec::FindTable(absl::string_view table_name) const {

@@ -148,8 +148,7 @@ struct TrainingSpec {
   // power, so that rare labels count for more: the loss then estimates the propensity-scored
   // precision. 0: no. [0, 1]; above 0 the head's loss must be softmax.
   double propensity_strength = 0.0;
-  uint64_t order_seed =
-      0;  // of the order of the points, dropout, recall samples; 0: ModelSpec.seed
+  uint64_t order_seed = 0;  // of the order of points, dropout, recall samples; 0: ModelSpec.seed
   friend bool operator==(const TrainingSpec&, const TrainingSpec&) = default;
 };
 
@@ -163,6 +162,7 @@ struct ModelSpec {
   // stored.
   double magnitude_bound = 1e4;  // (0, 1e30]
   TrainingSpec training;
+  std::string retired_labels;  // never predicted (retired_labels.h); may change at any time
 
   // Checks every field and the fit between tables: names unique; at most one embedding, then any
   // number of dense tables, then at most one head; dims chain (a dense table's dim is the width

@@ -167,6 +167,7 @@ void VisitFields(Archive& archive, ModelSpec& spec) {
       EnumWords<ActivationType>{{"f32", ActivationType::kF32}, {"bf16", ActivationType::kBf16}});
   archive.Field("magnitude_bound", spec.magnitude_bound);
   archive.Object("training", spec.training);
+  archive.LaterField("retired_labels", spec.retired_labels);
 }
 
 }  // namespace dslide

@@ -40,8 +40,9 @@ std::optional<SpecDifference> Compare(const std::string& path, const Json* known
   return SpecDifference{path, Text(known), Text(other)};
 }
 
-// With the settings of a job set to their defaults.
+// With the settings of a job, and what is only left out of predictions, set to their defaults.
 ModelSpec WithoutJob(ModelSpec spec) {
+  spec.retired_labels.clear();
   spec.training = TrainingSpec{.transform = spec.training.transform};
   for (TableSpec& table : spec.tables) {
     table.optimizer.learning_rate = OptimizerSpec().learning_rate;

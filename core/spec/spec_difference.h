@@ -18,7 +18,8 @@ struct SpecDifference {
 
 // The first field in which two models differ of what their rows and predictions depend on. Jobs of
 // one model may differ in the rest: its training but for the transform, and the learning rates and
-// schedules of its tables. A table of `other` that has fewer rows is equal when it has grown since.
+// schedules of its tables. Retired labels are no difference, either. A table of `other` that has
+// fewer rows is equal when it has grown since.
 std::optional<SpecDifference> FirstDifference(const ModelSpec& known, const ModelSpec& other);
 
 // The first field in which the trainings of two trainers differ of what they agree on: all but

@@ -15,8 +15,9 @@ import shutil
 import subprocess
 import sys
 
-# base-files says which release this is.
-BASE_PACKAGES = ("base-files",)
+# base-files says which release this is; of ca-certificates are the authorities of object stores.
+BASE_PACKAGES = ("base-files", "ca-certificates")
+AUTHORITIES = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
 USER = 10001
 ACCOUNTS = {
     "etc/passwd": "root:x:0:0:root:/:/nonexistent\n"
@@ -108,6 +109,7 @@ def lay_out(root):
         (root / name).write_text(text, encoding="ascii")
     copy(pathlib.Path("/etc/os-release").resolve(), root, "etc/os-release")
     copy(pathlib.Path("/etc/debian_version"), root)
+    copy(AUTHORITIES, root)
 
 
 def main():

@@ -12,7 +12,7 @@ absl::string_view ValueOf(const CallMetadata& metadata, const char* key) {
   return {found->second.data(), found->second.size()};
 }
 
-std::string NameOf(const RpcMetrics::Method& method) {
+std::string SpanName(const RpcMetrics::Method& method) {
   return absl::StrCat(method.service(), "/", method.name());
 }
 
@@ -35,11 +35,11 @@ Span FollowCall(const RpcMetrics::Method& method, const CallMetadata& metadata) 
   // Most calls have no trace.
   const TraceContext parent = TraceOf(metadata);
   if (!parent.valid()) return Span();
-  return Described(Span::Follow(NameOf(method), SpanKind::kServer, parent), method, metadata);
+  return Described(Span::Follow(SpanName(method), SpanKind::kServer, parent), method, metadata);
 }
 
 Span BeginCall(const RpcMetrics::Method& method, const CallMetadata& metadata) {
-  return Described(Span::Begin(NameOf(method), SpanKind::kServer, TraceOf(metadata)), method,
+  return Described(Span::Begin(SpanName(method), SpanKind::kServer, TraceOf(metadata)), method,
                    metadata);
 }
 

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "core/net/trace/span.h"
 #include "services/common/failed_call.h"
 #include "services/common/rpc_metrics.h"
+#include "services/common/trace/span.h"
 
 namespace dslide {
 

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "core/net/otlp/otlp_exporter.h"
 #include "services/common/config.h"
+#include "services/common/trace/otlp_exporter.h"
 
 namespace dslide {
 

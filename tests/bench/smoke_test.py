@@ -79,7 +79,7 @@ def test_serve(run_script: Run) -> None:
     for name in ("exact", "hashed", "exact_batch", "hashed_batch"):
         assert_positive(result[name], "p50_ms", "p99_ms", "scored_rows")
     assert result["exact"]["exact"]
-    assert result["exact"]["scored_rows"] == result["rows"] == 5000
+    assert result["exact"]["scored_rows"] == result["rows"] == 1500
     assert result["hashed"]["scored_rows"] < result["rows"]
     assert_positive(result, "recall_at_k", "memory_bytes_per_second")
 
@@ -151,6 +151,19 @@ def test_python(run_script: Run) -> None:
         assert_positive(figures, "gather_gbps", "stubs_gather_gbps", "scatter_gbps")
     for trainer in ("cpp", "python"):
         assert_positive(result["training"][trainer], "samples_per_second", "loss")
+
+
+def test_torch(run_script: Run) -> None:
+    result, _, _ = run_script("torch")
+    for found in result["equal"]["optimizers"].values():
+        assert max(found["largest_differences"].values()) < 1e-3
+        assert found["exported_logits"] < 1e-6
+        assert found["imported_top_10"] == 1
+    for part in ("learn", "wide"):
+        for side in result[part]["sides"].values():
+            assert_positive(side, "samples_per_second", "cpu_seconds_per_thousand")
+        assert_positive(result[part], "speedup", "cpu_speedup")
+    assert result["wide"]["fastest_dense"] in result["wide"]["sides"]
 
 
 def test_peers(run_script: Run, tmp_path: pathlib.Path) -> None:

@@ -23,10 +23,15 @@ from python_package import cache_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "dslide"
-CI_NAMES = sorted(path.name.removesuffix("-values.yaml")
-                  for path in (CHART / "ci").glob("*-values.yaml"))
+# {name: file} of values: those that users start from, and those of the tests alone.
+VALUES_FILES = {
+    **{path.stem: path for path in (CHART / "values").glob("*.yaml")},
+    **{path.name.removesuffix("-values.yaml"): path
+       for path in (CHART / "ci").glob("*-values.yaml")},
+}
+CI_NAMES = sorted(VALUES_FILES)
 # Those whose releases are encrypted.
-SECURED = ("tls", "ha", "serve")
+SECURED = ("tls", "production", "serve")
 RELEASE, NAMESPACE = "rel", "ns"
 MONITORING = "monitoring.coreos.com/v1"
 # The parser in C where PyYAML has it: ten times as fast.
@@ -131,7 +136,7 @@ def render_insecure(**values: Any) -> Objects:
 
 
 def ci_file(name: str) -> pathlib.Path:
-    return CHART / "ci" / f"{name}-values.yaml"
+    return VALUES_FILES[name]
 
 
 @functools.cache
@@ -140,7 +145,7 @@ def _rendered_ci(name: str) -> Objects:
 
 
 def render_ci(name: str) -> Objects:
-    """Objects of ci/NAME-values.yaml, as the caller's own copy."""
+    """Objects of the file of values NAME, as the caller's own copy."""
     return copy.deepcopy(_rendered_ci(name))
 
 
@@ -201,7 +206,7 @@ def default_values() -> Any:
 
 
 def values_of(name: str) -> Any:
-    """The values of ci/NAME-values.yaml over the defaults."""
+    """The values of the file NAME over the defaults."""
 
     def merge(below: Any, above: Any) -> Any:
         both = isinstance(below, dict) and isinstance(above, dict)

@@ -73,7 +73,7 @@ def run_node(words: list[str], programs: dict[str, str]) -> str:
 
 def test_every_object_has_only_fields_that_kubernetes_knows_and_all_that_it_needs() -> None:
     right = [item for _, objects in chart.every_ci() for item in objects]
-    planted = chart.render_ci("ha")
+    planted = chart.render_ci("production")
     pod = planted.shards().spec.template.spec
     pod["terminationGracePeriodSecond"] = pod.pop("terminationGracePeriodSeconds")
     del planted.coordinator().spec["selector"]

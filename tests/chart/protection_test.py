@@ -34,8 +34,8 @@ OURS = [name for name in chart.CI_NAMES if name != "passthrough"]
     ("its root file system is read-only",
      lambda container: container.securityContext.readOnlyRootFilesystem, True),
     ("its image is our own",
-     lambda container: container.image.rpartition("/")[2].replace("@", ":").split(":")[0],
-     "dslide"),
+     lambda container: container.image.rpartition("/")[2].replace("@", ":").split(":")[0]
+     in ("dslide", "dslide-example"), True),
 )
 def test_every_container(find: Find, expected: Any) -> None:
     holds(each_container(), find, expected)
@@ -93,7 +93,7 @@ def test_plaintext_needs_a_value_that_says_insecure(values: str) -> None:
         assert ("insecure" in given) != ("tls-ca" in given)
 
 
-@pytest.mark.parametrize("values", ["tls", "ha"])
+@pytest.mark.parametrize("values", ["tls", "production"])
 def test_certificates_are_mounted_as_a_folder_so_that_rotation_arrives(values: str) -> None:
     for owner, pod in chart.render_ci(values).pods().items():
         if not owner.startswith("Pod "):
@@ -120,35 +120,35 @@ def secrets(objects: Objects) -> dict[str, list[Object]]:
     ("keys are not readable by others", "tls",
      lambda objects: {secret.defaultMode & 0o007 for found in secrets(objects).values()
                       for secret in found}, {0}),
-    ("certificates of shards cover every pod of the headless service", "ha",
-     lambda objects: {f"*.dslide-shard-headless.ns.svc{end}" for end in ("", ".cluster.local")}
+    ("certificates of shards cover every pod of the headless service", "production",
+     lambda objects: {f"*.rel-dslide-shard-headless.ns.svc{end}" for end in ("", ".cluster.local")}
      <= set(objects.one("Certificate", "-shard").spec.dnsNames), True),
-    ("each certificate names its role", "ha",
+    ("each certificate names its role", "production",
      lambda objects: all(
          item.spec.uris
          == [f"dslide://dslide/{item.metadata.labels['app.kubernetes.io/component']}"]
          for item in objects.all("Certificate")), True),
-    ("certificates are good for both ends of a connection", "ha",
+    ("certificates are good for both ends of a connection", "production",
      lambda objects: all({"server auth", "client auth"} <= set(item.spec.usages)
                          for item in objects.all("Certificate")), True),
-    ("network policies cover every part", "ha",
+    ("network policies cover every part", "production",
      lambda objects: components(objects.all("NetworkPolicy")),
      ["coordinator", "shard", "test", "trainer"]),
-    ("network policies deny what they do not name", "ha",
+    ("network policies deny what they do not name", "production",
      lambda objects: all(item.spec.policyTypes == ["Ingress", "Egress"] and rule["from"]
                          and rule.ports for item in objects.all("NetworkPolicy")
                          for rule in item.spec.ingress), True),
-    ("gRPC is open to the release and to named clients", "ha",
+    ("gRPC is open to the release and to named clients", "production",
      lambda objects: (rule := objects.one("NetworkPolicy", "-shard").spec.ingress[0]) and
      ([port.port for port in rule.ports],
       {"podSelector": {"matchLabels": {"dslide-client": "true"}}} in rule["from"]),
      ([7010], True)),
-    ("metrics are open to the monitoring namespace", "ha",
+    ("metrics are open to the monitoring namespace", "production",
      lambda objects: (rule := objects.one("NetworkPolicy", "-shard").spec.ingress[1]) and
      ([port.port for port in rule.ports],
       {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
       in rule["from"]), ([7011], True)),
-    ("pods may ask DNS and their peers", "ha",
+    ("pods may ask DNS and their peers", "production",
      lambda objects: [{port.port for port in rule.ports}
                       for rule in objects.one("NetworkPolicy", "-shard").spec.egress][:2],
      [{53}, {7000, 7001, 7010, 7011}]),
@@ -158,11 +158,11 @@ def test_values(values: str, find: Find, expected: Any) -> None:
 
 
 def test_every_address_in_a_flag_is_covered_by_the_certificate_behind_it() -> None:
-    objects = chart.render_ci("ha")
+    objects = chart.render_ci("production")
     covered = [name for item in objects.all("Certificate") for name in item.spec.dnsNames or []]
     shard = flags_of(objects.shards())
     for address in (shard["coordinator"],
-                    shard["advertise"].replace("$(POD_NAME)", "dslide-shard-0")):
+                    shard["advertise"].replace("$(POD_NAME)", "rel-dslide-shard-0")):
         host = address.rpartition(":")[0]
         assert {host, f"*.{host.partition('.')[2]}"} & set(covered), host
 
@@ -199,7 +199,7 @@ def test_whoever_checks_certificates_has_the_lists_of_revoked_ones(
 
 
 def test_without_lists_nothing_speaks_of_them() -> None:
-    found = list(readers(chart.render_ci("ha")))
+    found = list(readers(chart.render_ci("production")))
     assert len(found) >= 4
     for pod, container, directory in found:
         assert directory is None, container.name

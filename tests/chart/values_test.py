@@ -103,3 +103,16 @@ def test_alerts_are_groups_of_rules() -> None:
     for rule in (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule):
         assert {"alert", "expr", "labels", "annotations"} <= set(rule), rule
         assert "severity" in rule["labels"], rule
+
+
+def test_the_laptop_learns_with_the_model_of_the_documentation() -> None:
+    """And all that it asks for fits into 3 GiB, which leaves Kubernetes one of its four."""
+    values = chart.values_of("laptop")
+    documented = json.loads((chart.ROOT / "docs/models/debian-packages.json").read_text())
+    assert values["trainer"]["model"] == documented
+    limits = {part: values[part]["resources"]["limits"]["memory"]
+              for part in ("shard", "coordinator", "trainer", "serve")}
+    mebibytes = {name: int(text[:-2]) * {"Mi": 1, "Gi": 1024}[text[-2:]]
+                 for name, text in limits.items()}
+    assert sum(mebibytes.values()) <= 3 * 1024
+    assert all(values[part]["replicaCount"] == 1 for part in ("shard", "trainer", "serve"))

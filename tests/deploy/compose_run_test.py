@@ -10,6 +10,7 @@ from unittest import mock
 
 import compose_check
 import compose_run
+import jobs_check
 import processes
 import pytest
 import tls_check
@@ -29,7 +30,7 @@ def test_without_an_engine_it_is_skipped_loudly() -> None:
     assert done.returncode == processes.SKIPPED, done.stderr
     assert "SKIPPED: " in done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {
-        "passed": False, "skipped": ["image", "compose", "tls", "vms"]}
+        "passed": False, "skipped": ["image", "compose", "jobs", "tls", "vms"]}
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -62,6 +63,41 @@ def test_equals_pass() -> None:
 def test_each_difference_fails(difference: dict[str, float]) -> None:
     with pytest.raises(CommandFailed):
         judged(**difference)
+
+
+DONE = {"epochs": 6, "steps": 360, "p_at_1": 0.5}
+
+
+@pytest.mark.parametrize(("lost", "done", "holds"), [
+    (0, {"p_at_1": 0.495}, True), (1, {}, False), (0, {"epochs": 7}, False),
+    (0, {"steps": 420}, False), (0, {"p_at_1": 0.48}, False)])
+def test_a_job_over_several_coordinators_is_the_undisturbed_one(
+        lost: float, done: dict[str, float], holds: bool) -> None:
+    if holds:
+        assert jobs_check.judge(DONE, DONE | done, lost)["job_epochs"] == 6
+        return
+    with pytest.raises(CommandFailed):
+        jobs_check.judge(DONE, DONE | done, lost)
+
+
+def test_jobs_are_told_apart_by_what_is_shown_of_each() -> None:
+    states = dict.fromkeys(jobs_check.MODELS, jobs_check.State(trainers=1))
+    page = "".join(
+        f'dslide_coordinator_job_{name}{{job_name="{job}",model="{model}"}} {value}\n'
+        for job, model in jobs_check.MODELS.items()
+        for name, value in (("finished", 0), ("trainers", 1),
+                            ("max_epochs", jobs_check.EPOCHS[job])))
+    listed = [{"job": job, "model": model, "finished": False, "cancelled": False, "trainers": 1}
+              for job, model in jobs_check.MODELS.items()]
+    shown = {"jobs": listed, "models": ["narrow", "wide"]}
+    cluster = mock.Mock(ask=lambda *words: shown, page=lambda: page)
+    jobs_check.check_told_apart(cluster, states)
+    for job in states:
+        with pytest.raises(CommandFailed, match="status shows"):
+            jobs_check.check_told_apart(cluster, states | {job: jobs_check.State(True)})
+    cluster.page = lambda: page.replace('"grown",model="wide"} 1', '"grown",model="wide"} 2')
+    with pytest.raises(CommandFailed, match="metrics of grown"):
+        jobs_check.check_told_apart(cluster, states)
 
 
 def test_metrics_are_summed_over_labels_and_containers(monkeypatch: pytest.MonkeyPatch) -> None:

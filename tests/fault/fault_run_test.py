@@ -73,7 +73,7 @@ def test_parts_and_numbers_are_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("sys.argv", ["fault_run.py", "quick", "--bin-dir", ".", "--only", "luck"])
     with pytest.raises(SystemExit):
         fault_run.main()
-    assert "unknown part 'luck'; there are: kills, increments," in capsys.readouterr().err
+    assert "unknown part 'luck'; there are: kills, jobs, increments," in capsys.readouterr().err
     plan = fault_run.changed(PLANS["quick"], ["poison=5", "failpoint=shard.image"])
     assert (plan.poison, plan.failpoint) == (5, "shard.image")
     with pytest.raises(SystemExit, match="--set strikes: there is no such number"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 from typing import Any
 
 import failures_test
+import processes
 import shard_crash_test
 from processes import Finished, assert_ended
 
@@ -120,9 +122,10 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         assert_ended(self.train_on(self.more, "more"), OK)
         assert self.rows() == expected
 
-    def write_csv(self, name: str, *labels: str) -> pathlib.Path:
-        """Two words of each label, one of all, and one of the file."""
-        rows = [f"a {label} {label[::-1]} {name},{label}\n" for label in labels for _ in range(40)]
+    def write_csv(self, name: str, *labels: str, points: int = 40) -> pathlib.Path:
+        """Two words of each label, one of all, and one of the file; `points` of each label."""
+        rows = [f"a {label} {label[::-1]} {name},{label}\n"
+                for label in labels for _ in range(points)]
         path = self.directory / f"{name}.csv"
         path.write_text("text,label\n" + "".join(rows))
         return path
@@ -160,6 +163,34 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         # The same, as a data set: nothing is new to it.
         assert_ended(self.train_on(again / "train.txt", "again", "--name", "fruit"), OK)
         assert self.rows() == [(15, 7), (5, 2)]
+
+    def test_two_trainings_bring_names_at_the_same_time(self) -> None:
+        self.start_all()
+        settings = ("--name", "fruit", *COLUMNS)
+        first = self.write_csv("first", "plum", "apple")
+        assert_ended(self.train_on(first, "first", *settings), OK)
+        # The later one knows the names of before when the other one comes and goes.
+        scratch = self.directory / "scratch"
+        scratch.mkdir()
+        path = self.write_csv("late", "kiwi", "date", points=40_000)
+        late = self.start("dslide", "train", "--data", path, "--cluster", self.coordinator.address,
+                          "--job", "late", *settings, "--grow", "--dim", 16, "--steps", 60,
+                          "--batch-size", 64, environment={"TMPDIR": str(scratch)})
+        processes.wait_until(lambda: any(scratch.iterdir()), lambda: "an import", [late])
+        late.send(signal.SIGSTOP)
+        try:
+            assert_ended(self.train_on(self.write_csv("early", "fig", "date", "lime"), "early",
+                                       *settings, "--grow"), OK)
+        finally:
+            late.send(signal.SIGCONT)
+        assert_ended(late.finish(), OK, "taking the next numbers")
+        known = (self.imported("known", first, "--cluster", self.coordinator.address, "--name",
+                               "fruit") / "labels.txt").read_text().split()
+        assert known == ["apple", "plum", "date", "fig", "lime", "kiwi"]
+        assert self.rows()[1] == (6, 2)
+        evaluated = self.command("eval", "--name", "fruit", "--data", path, *COLUMNS)
+        assert_ended(evaluated, OK)
+        assert evaluated.json()["p_at_1"] == 1.0
 
     def test_csv_files_keep_the_numbers_of_a_directory(self) -> None:
         model = self.directory / "model"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import pathlib
 
 import processes
-import pytest
-import training
 from process_case import ProcessCase
 from processes import Finished, Process, assert_ended, metric, wait_until
 
@@ -16,12 +13,8 @@ OK, FAILURE, USAGE = range(3)
 INTERRUPTED = 130
 
 
-# Of the coordinator, in one job. Two hundred pass as well, in 47 s.
+# Of the coordinator, in one job. Others are killed with it in tests/fault/job_loop_test.py.
 KILLS = 12
-# In turns; the coordinator more often than the others.
-VICTIMS = ("coordinator", "trainer-a", "coordinator", "shard-0", "coordinator", "trainer-b",
-           "coordinator", "shard-1")
-VICTIM_KILLS = 8
 
 
 class JobLifeCase(ProcessCase):
@@ -70,72 +63,6 @@ class KilledCoordinatorTest(JobLifeCase):
         for _ in range(2):
             joined = self.run_dslide(*settings).json()
             assert joined["steps"] == 0, joined
-
-
-class KilledClusterTest(ProcessCase):
-    """One job whose coordinator, shards and trainers are killed in turns."""
-
-    def start_part(self, name: str) -> None:
-        folder = ["--data-dir", self.directory / name]
-        if name == "coordinator":
-            self.coordinator = self.start_coordinator(
-                "--listen", self.listen[name], *folder, "--lease-timeout", "2s", shards=2)
-        elif name.startswith("shard"):
-            self.parts[name] = self.start_shard(
-                self.coordinator, "--listen", self.listen[name], *folder, "--durability", "log",
-                "--shard-id", name[-1]).process
-        else:
-            self.parts[name] = self.start("dslide", *self.settings, "--cluster",
-                                          self.coordinator.address)
-
-    def kill_part(self, name: str) -> None:
-        (self.coordinator.process if name == "coordinator" else self.parts[name]).kill()
-        self.start_part(name)
-
-    def samples(self) -> float:
-        page = processes.fetch(self.coordinator.admin)
-        return sum(processes.metric_values(page, "dslide_coordinator_job_samples"))
-
-    def trained_out(self) -> bool:
-        return not any(part.running() for name, part in self.parts.items() if "trainer" in name)
-
-    def test_a_job_has_its_epochs_whoever_is_killed(self) -> None:
-        data = training.generate(self)
-        # 30 chunks of 16 steps an epoch.
-        self.settings: list[object] = [
-            "train", *data.flags(), "--epochs", 14, "--batch-size", 16, "-o", "json"]
-        undisturbed = self.run_dslide(*self.settings, "--shards", 2).json()
-        self.settings += ["--job", "shared"]
-        self.listen = {name: f"127.0.0.1:{processes.free_port()}"
-                       for name in ("coordinator", "shard-0", "shard-1")}
-        self.parts: dict[str, Process] = {}
-        for name in (*self.listen, "trainer-a", "trainer-b"):
-            self.start_part(name)
-        kills = 0
-        for name in itertools.islice(itertools.cycle(VICTIMS), VICTIM_KILLS):
-            seen = self.samples()
-
-            def goes_on(seen: float = seen) -> bool:
-                return self.trained_out() or self.samples() > seen
-
-            wait_until(goes_on, lambda: "progress after a restart")
-            if self.trained_out():
-                break
-            self.kill_part(name)
-            kills += 1
-        ended = [part.finish() for name, part in self.parts.items() if "trainer" in name]
-        for one in ended:
-            assert_ended(one, OK)
-        assert kills == VICTIM_KILLS, f"the training was over after {kills} kills"
-        [job] = self.run_dslide("job", "list", "--cluster", self.coordinator.address, "-o",
-                                "json").json()["jobs"]
-        assert job["finished"] and not job["cancelled"], job
-        assert [one["epoch"] for one in job["epochs"]] == list(range(14)), job
-        assert self.samples() == 14 * job["samples_per_epoch"], job
-        precision = undisturbed["p_at_1"]
-        for one in ended:
-            assert one.json()["p_at_1"] == pytest.approx(
-                precision, abs=training.precision_tolerance(precision, data.test_points()))
 
 
 class JobLifeTest(JobLifeCase):

@@ -87,7 +87,7 @@ TEST_F(SecuredClusterTest, EveryCellOfTheTableOfRolesIsEnforced) {
                 grpc::StatusCode::PERMISSION_DENIED);
     }
   }
-  EXPECT_EQ(cells, 5 * (30 + 27 + 2 * 3));
+  EXPECT_EQ(cells, 5 * (31 + 27 + 2 * 3));
 }
 
 TEST_F(SecuredClusterTest, WithoutAGoodCertificateNoMethodIsReached) {

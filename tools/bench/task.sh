@@ -28,6 +28,10 @@
 #   serve       predictions of one thread beside the memory's speed, exact and hashed, on generated
 #               data of 670,091 labels or others (--data NAME|FOLDER, --model FILE, --epochs N,
 #               --queries N). Not a part of all
+#   torch       the PyTorch head on shards beside PyTorch's own: equal steps, accuracy at a speed,
+#               670,091 labels (--with-torch installs PyTorch, 6 GB; --parts
+#               equal,learn,wide, --data NAME|FOLDER, --points N, --epochs N, --steps N, --dense-steps
+#               N, --shards N). Not a part of all
 #   report      docs/understand/benchmarks.md and its plots from the kept results; measures nothing
 #   all         all of them, then the report; half an hour to 50 minutes on two quiet cores
 #   --quick     tiny shapes, seconds: only to see that it runs. Kept in bench-results/quick/, which
@@ -46,8 +50,8 @@ source tools/common/report.sh
 
 readonly BENCHMARKS=(micro rpc train cluster durability growth capacity python)
 # No part of `all`: peers installs other people's packages and paper reads other people's data, each
-# for hours; neighbours needs 8 GB; serve trains a model first.
-readonly BENCHMARKS_APART=(peers paper neighbours serve)
+# for hours; neighbours needs 8 GB; serve trains a model first; torch needs 6 GB of other packages.
+readonly BENCHMARKS_APART=(peers paper neighbours serve torch)
 readonly BENCH_RESULTS=bench-results
 
 # bench_packages NAME ARGUMENTS...
@@ -59,7 +63,7 @@ bench_packages() {
       if given --with-torch "$@"; then need "${BENCH_PEERS_PACKAGES[@]}"; fi
       ;;
     rpc) need "${BENCH_CLUSTER_PACKAGES[@]}" ;;
-    python) need "${CLIENT_PACKAGES[@]}" ;;
+    python | torch) need "${CLIENT_PACKAGES[@]}" ;;
     peers) need "${BENCH_PEERS_PACKAGES[@]}" "${BENCH_REPORT_PACKAGES[@]}" ;;
   esac
 }

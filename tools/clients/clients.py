@@ -4,13 +4,15 @@
 The Python package is built as users get it (sdist, and a wheel of that), installed into an
 environment of its own with the locked versions of client/python/requirements-test.txt, and tested;
 the Node package is packed, installed into an empty project, and tested; the Go module is checked
-and tested; the Java package is built, tested and installed into a repository of its own.
+and tested; the Java package is built, tested and installed into a repository of its own. At the
+end all languages are compared with the same transcripts, and train one job together.
 Environments and builds are kept in the cache folder. What needs a tool that is not here is skipped,
 and says so.
 """
 
 import argparse
 import concurrent.futures
+import dataclasses
 import json
 import os
 import pathlib
@@ -26,6 +28,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 
 import java_package  # noqa: E402
+import language_programs  # noqa: E402
 import node_package  # noqa: E402
 import python_package  # noqa: E402
 from junit_counts import outcome_of_case  # noqa: E402
@@ -181,13 +184,56 @@ def test_java(bin_dir: pathlib.Path, report: Report) -> None:
         report.add("failed", f"mvn install ended with {done.returncode}")
 
 
+def test_together(bin_dir: pathlib.Path, report: Report) -> None:
+    """Programs of all languages beside each other."""
+    def skip(language: str, missing: list[str]) -> None:
+        report.add("skipped", f"{language} beside the others: {' and '.join(missing)} not found")
+
+    with tempfile.TemporaryDirectory(prefix="dslide-clients-") as temporary:
+        folder = pathlib.Path(temporary)
+        try:
+            made = language_programs.build(bin_dir, folder, skip)
+        except subprocess.CalledProcessError as error:
+            print(error.stdout or "", file=sys.stderr)
+            report.add("failed", f"the programs of all languages: {error}")
+            return
+        listed = folder / "programs.json"
+        listed.write_text(json.dumps([dataclasses.asdict(one) for one in made]), encoding="utf-8")
+        say("transcripts of sequences and retries, in each language")
+        cases = _results(made, "transcripts.py", listed)
+        if not cases:
+            report.add("failed", "the transcripts: no result")
+        for case in cases:
+            name = f"transcript {case['transcript']}, {case['language']}"
+            report.add("failed" if case["wrong"] else "passed",
+                       f"{name}: {'; '.join(case['wrong'])}")
+        say("one job with a trainer in each language")
+        results = _results(made, "one_job.py", listed, "--bin-dir", bin_dir)
+        for result in results:
+            say(json.dumps({name: value for name, value in result.items() if name != "wrong"}))
+        wrong = [text for result in results for text in result["wrong"]]
+        report.add("failed" if wrong or not results else "passed",
+                   f"one job in all languages: {'; '.join(wrong) or 'no result'}")
+
+
+def _results(made: Sequence[language_programs.Programs], program: str,
+             *arguments: str | pathlib.Path) -> list[dict[str, Any]]:
+    """The lines of JSON of a program that needs the Python package."""
+    python = next(one for one in made if one.language == "Python")
+    done = subprocess.run(
+        [python.increments[0], pathlib.Path(__file__).parent / program, *arguments], check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, **python.environment})
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run clients", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True,
                         help="folder of the programs (default: built by ./run clients)")
-    parser.add_argument("--only", choices=("python", "node", "go", "java"),
-                        help="one part alone")
+    parser.add_argument("--only", choices=("python", "node", "go", "java", "together"),
+                        help="one part alone; together: programs of all of them")
     parser.add_argument("--with-torch", action="store_true",
                         help="install PyTorch, 6 GB, if it is not there; without it, the tests "
                              "that need it are skipped")
@@ -217,6 +263,8 @@ def main() -> None:
             parts.append(threads.submit(test_java, bin_dir, report))
         for part in parts:
             part.result()
+    if options.only in (None, "together") and not options.case:
+        test_together(bin_dir, report)
     counts = report.counts
     if options.output == "lines":
         print("\n".join([f"counts {counts['passed']} {counts['failed']} {counts['skipped']}",

@@ -11,7 +11,8 @@ need "${PYTHON_PACKAGES[@]}"
 if ! given --help "$@"; then
   need "${CLIENT_PACKAGES[@]}"
   if ! given --bin-dir "$@"; then
-    build_or_die test dslide dslide-shard dslide-coordinator dslide_client_vectors
+    build_or_die test dslide dslide-shard dslide-coordinator dslide_client_vectors \
+      dslide_client_increments
     set -- --bin-dir build/bin "$@"
   fi
   say 'Testing the clients in other languages'

@@ -66,7 +66,10 @@ class DebianRoot:
         part = self.folder.with_name(self.folder.name + ".part")
         shutil.rmtree(part, ignore_errors=True)
         part.parent.mkdir(parents=True, exist_ok=True)
-        run(bootstrap_command(self.suite, part, self.mirror), within=BOOTSTRAP_SECONDS)
+        # What debootstrap mounts is gone with it, also when it is ended: rmtree() above goes into
+        # whatever is still mounted.
+        run(["unshare", "--mount", *bootstrap_command(self.suite, part, self.mirror)],
+            within=BOOTSTRAP_SECONDS)
         if self.folder.exists():
             self.folder.rmdir()
         part.rename(self.folder)

@@ -42,3 +42,49 @@ build_module() {
   mapfile -t packages < <(sed -n 's/.*_ "\(.*\)"/\1/p' programs.go)
   go build -mod=readonly "$@" -o "$output/" "${packages[@]}" </dev/null >&2
 }
+
+# provide_go_program MODULE VERSION GO [--find] FOLDER: prints FOLDER/VERSION/NAME, the program that
+# the module's path ends with. Builds it when it is missing; --find only looks.
+provide_go_program() {
+  local module="$1" version="$2" go="$3" name folder find=no
+  name="${module##*/}"
+  shift 3
+  if [[ "${1:-}" == --find ]]; then
+    find=yes
+    shift
+  fi
+  if [[ $# != 1 || "$1" == -* ]]; then
+    echo "usage: $name.sh [--find] FOLDER" >&2
+    return 2
+  fi
+  folder="$1/$version"
+  if [[ $find == yes ]]; then
+    [[ -x "$folder/$name" ]] && printf '%s\n' "$folder/$name"
+    return
+  fi
+  mkdir -p "$folder"
+  folder="$(cd "$folder" && pwd)"
+  lock_folder "$folder"
+  if [[ ! -x "$folder/$name" ]]; then
+    if ! command -v go >/dev/null; then
+      echo "$name.sh: there is no Go here; install golang-go (any version)" >&2
+      return 1
+    fi
+    echo "   building $name $version from its Go module into $folder: minutes, once" >&2
+    if ! build_go_program "$module@$version" "$folder" "$go"; then
+      echo "$name.sh: $(go version) could not build $module@$version (its messages are above)" >&2
+      return 1
+    fi
+  fi
+  printf '%s\n' "$folder/$name"
+}
+
+# In a process of its own: it changes the environment and the folder.
+build_go_program() (
+  use_go "$2" "$3" || return 1
+  # At the root, where no go.mod of others is found.
+  cd /
+  go install -ldflags '-s -w' "$1" </dev/null >&2 || return 1
+  mv "$GOBIN"/* "$2/"
+  rm -rf "$GOPATH"
+)

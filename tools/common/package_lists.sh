@@ -30,5 +30,5 @@ readonly PAGE_PACKAGES=(chromium zsh fish)
 readonly ENGINE_PACKAGES=(docker.io debootstrap iptables iproute2 util-linux openssl)
 # Of the cluster that ./run kubernetes starts.
 readonly KUBERNETES_PACKAGES=(runc containernetworking-plugins iptables iproute2 util-linux openssl
-  gcc binutils)
+  e2fsprogs gcc binutils)
 readonly HOST_PACKAGES=(debootstrap git util-linux)

@@ -19,7 +19,8 @@ import python_package
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Whose modules other folders use.
-SHARED = [ROOT / folder for folder in ("tools/common", "tools/fault", "tests/integration")]
+SHARED = [ROOT / folder for folder in (
+    "tools/common", "tools/fault", "tools/observability", "tests/integration")]
 LOCK_FILE = ROOT / "tests" / "requirements.txt"
 PROTOS = sorted((ROOT / "protos").glob("dslide/v1/*.proto"))
 

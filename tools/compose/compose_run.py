@@ -4,8 +4,8 @@ usage: compose_run.py [--start-engine] [--engine-dir DIR] [--programs compiled|p
                       [--grpc debian|experimental] [--image NAME --example-image NAME]
                       [--only PART...] [--epochs N] [-o json]
 
-Parts: image, compose, tls, vms. stderr tells what happens; stdout ends with the figures, with -o
-json as one JSON object. Status 0: all held; 1: something did not; 77: this machine cannot do it.
+Parts: image, compose, jobs, tls, vms. stderr tells what happens; stdout ends with the figures, with
+-o json as one JSON object. Status 0: all held; 1: something did not; 77: this machine cannot do it.
 """
 
 import argparse
@@ -17,12 +17,13 @@ from typing import Any
 
 import compose_check
 import image_check
+import jobs_check
 import tls_check
 import vms_check
 from engine import Engines, Unavailable, note, require_compose, show
 
 SKIPPED = 77
-PARTS = ("image", "compose", "tls", "vms")
+PARTS = ("image", "compose", "jobs", "tls", "vms")
 
 
 def run_parts(engines: Engines, options: argparse.Namespace, directory: pathlib.Path,
@@ -40,6 +41,7 @@ def run_parts(engines: Engines, options: argparse.Namespace, directory: pathlib.
         parts = {
             "image": lambda: image_check.check_image(engine, image),
             "compose": lambda: compose_check.check_compose(engine, image, example, epochs),
+            "jobs": lambda: jobs_check.check_jobs(engine, image, example, directory),
             "tls": lambda: tls_check.check_tls(engine, image, example, directory),
             "vms": lambda: vms_check.check_machines(engine, image, example, directory),
         }

@@ -24,6 +24,7 @@ import disk_full
 import drain_loop
 import failpoint_loop
 import failpoints
+import job_loop
 import kill_loop
 import overload
 import planted_bugs
@@ -53,6 +54,9 @@ class Plan:
     strikes: Strikes  # where nothing may be lost in any mode, on a faulty network
     clean_strikes: Strikes  # the same, on a clean one
     logged_strikes: Strikes  # where shards have a log
+    job_coordinator_kills: int  # within one job
+    job_shard_kills: int
+    job_trainer_kills: int
     increment_loops: int
     increments: int  # acknowledged in each loop
     increment_kills: int  # of shards in each loop
@@ -80,6 +84,7 @@ PLANS = {
         clean_strikes={},
         logged_strikes={(SHARD, KILL): 30, (TRAINER, KILL): 14, (CLIENT, KILL): 10,
                         (SHARD, PAUSE): 1},
+        job_coordinator_kills=10, job_shard_kills=2, job_trainer_kills=2,
         increment_loops=1, increments=20_000, increment_kills=3,
         corruptions={"start": 60, "load": 350, "catalog": 50, "model": 40},
         failpoint_sample=8, failpoint_runs=1,
@@ -95,6 +100,7 @@ PLANS = {
         clean_strikes={(TRAINER, KILL): 100, (CLIENT, KILL): 50, (COORDINATOR, KILL): 20},
         logged_strikes={(SHARD, KILL): 1000, (TRAINER, KILL): 150, (CLIENT, KILL): 150,
                         (COORDINATOR, KILL): 50, (SHARD, PAUSE): 50, (SHARD, PARTITION): 50},
+        job_coordinator_kills=200, job_shard_kills=25, job_trainer_kills=25,
         increment_loops=4, increments=250_000, increment_kills=6,
         corruptions={"start": 2500, "load": 5000, "catalog": 1500, "model": 1000},
         failpoint_sample=0, failpoint_runs=20,
@@ -108,6 +114,8 @@ PARTS = {
     "kills": ("shard_kills", "trainer_kills", "client_kills", "coordinator_kills", "shard_pauses",
               "shard_partitions", "acked", "acked_lost", "applied_twice", "bit_equal_shards",
               "digests_differ", "recovery_p99_seconds", "self_test"),
+    "jobs": ("job_kills", "job_epochs", "job_samples", "job_samples_expected", "job_p_at_1",
+             "job_undisturbed_p_at_1"),
     "increments": ("increments", "increment_sum_difference", "increment_shard_kills",
                    "increment_replies_lost"),
     "failpoints": ("failpoints", "failpoints_hit", "failpoint_violations"),
@@ -230,6 +238,25 @@ def _struck(run: FaultRun, title: str, mode: str, strikes: Strikes,
     return run.loops(title, [kill_loop.Settings(
         run.seed + number, mode, shards=2 + number % 2, trainers=1 + number % 2, strikes=part,
         rules=rules) for number, part in enumerate(batches(strikes))])
+
+
+def _hunt(run: FaultRun) -> Figures:
+    """One job of 14 epochs, and who works for it is killed."""
+    kills = {COORDINATOR: run.plan.job_coordinator_kills, SHARD: run.plan.job_shard_kills,
+             TRAINER: run.plan.job_trainer_kills}
+    run.say(f"a job: seed {run.seed}, "
+            + ", ".join(f"{count} x kill {kind}" for kind, count in kills.items()))
+    wrong: list[str] = []
+    found: Figures = {}
+    with kept("job-loop", wrong) as directory:
+        found = job_loop.run(job_loop.Settings(run.seed, kills), directory, run.progress)
+        wrong += kill_loop.broken(found)
+    run.fail("jobs", *wrong)
+    return found and {
+        "job_kills": {kind: found[f"{kind}_kills"] for kind in kills},
+        "job_epochs": len(found["epochs"]), "job_samples": found["samples"],
+        "job_samples_expected": found["samples_expected"], "job_p_at_1": found["p_at_1"],
+        "job_undisturbed_p_at_1": found["undisturbed_p_at_1"]}
 
 
 def _increment(run: FaultRun) -> Figures:
@@ -373,9 +400,10 @@ def _plant_bugs(run: FaultRun) -> Figures:
 
 
 _DEEDS: dict[str, Callable[[FaultRun], Figures]] = {
-    "kills": _kill, "increments": _increment, "failpoints": _strike_failpoints, "damage": _corrupt,
-    "drains": _drain, "poison": _poison, "disks": _fill_disks, "overload": _overload,
-    "abuse": _abuse, "simulation": _simulate, "restores": _restore, "planted": _plant_bugs}
+    "kills": _kill, "jobs": _hunt, "increments": _increment, "failpoints": _strike_failpoints,
+    "damage": _corrupt, "drains": _drain, "poison": _poison, "disks": _fill_disks,
+    "overload": _overload, "abuse": _abuse, "simulation": _simulate, "restores": _restore,
+    "planted": _plant_bugs}
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -51,6 +51,9 @@ class Settings:
     rate: float
     seed: str
     timeout: float
+    # Where a connection may hear nothing for minutes after its network is back: how soon another
+    # one is tried.
+    longest_timeout: float = PATIENCE_SECONDS
     # After SIGTERM, an update whose outcome is unknown is asked for so long.
     grace_seconds: float = PATIENCE_SECONDS
 
@@ -121,7 +124,7 @@ class Worker:
             except (ConnectionLost, CallFailed) as error:
                 if str(error).endswith(NO_ANSWER):
                     # A shard that is only slow must be able to answer one day.
-                    self._timeout = min(2 * self._timeout, PATIENCE_SECONDS)
+                    self._timeout = min(2 * self._timeout, self._settings.longest_timeout)
                 self._disconnect()
                 decided = None
             if decided is not None or again:

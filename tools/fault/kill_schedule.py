@@ -15,7 +15,7 @@ DEEDS = ((SHARD, KILL), (TRAINER, KILL), (CLIENT, KILL), (COORDINATOR, KILL), (S
 
 # Half of the kills come soon after the one before, when something is likely to recover; the others
 # after a while, when work is under way.
-_EARLY_SECONDS = (0.0, 0.3)
+EARLY_SECONDS = (0.0, 0.3)
 _LATE_SECONDS = (0.4, 1.6)
 # How long the victim stays away, and how long it is paused or cut off.
 _AWAY_SECONDS = (0.0, 0.4)
@@ -52,7 +52,7 @@ def schedule(seed: object, strikes: Mapping[tuple[str, str], int],
     for kind, deed in deeds:
         if members.get(kind, 0) < 1:
             raise ValueError(f"a {kind} is to be struck ({deed}), but there is none")
-        pause = source.uniform(*source.choice((_EARLY_SECONDS, _LATE_SECONDS)))
+        pause = source.uniform(*source.choice((EARLY_SECONDS, _LATE_SECONDS)))
         away = source.uniform(*(_PAUSE_SECONDS if deed in (PAUSE, PARTITION) else _AWAY_SECONDS))
         directions = source.choice((("up",), ("down",), ("up", "down")))
         planned.append(Strike(pause, kind, deed, source.randrange(members[kind]), away,

@@ -14,9 +14,9 @@
 #             hundred thousand simulated clusters; hours
 #   planted   only this part of both: plants fifteen bugs one by one in a copy of the sources
 #             (build-planted/), and demands that a test notices each
-#   --only PARTS  some of kills, increments, failpoints, damage, drains, poison, disks, overload,
-#                 abuse, simulation, restores, planted; runs of different parts may run beside each
-#                 other
+#   --only PARTS  some of kills, jobs, increments, failpoints, damage, drains, poison, disks,
+#                 overload, abuse, simulation, restores, planted; runs of different parts may run
+#                 beside each other
 #   --set F=VALUE another number than the tier's, for example poison=100000; a wrong name lists them
 #   --seed N      repeats a run's choices; without it one is drawn, and printed first
 #   -o json       the last line of stdout is one JSON object

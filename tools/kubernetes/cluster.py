@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import control_plane
@@ -22,6 +22,7 @@ import node as nodes_of
 from addresses import CONTROL_NAMESPACE, MAX_NODES, NodePlace, inside
 from authority import Authority
 from daemons import Daemons
+from machine import Machine
 
 VOLUMES_PER_NODE = 8
 USER = 10001  # of the release's pods
@@ -69,22 +70,28 @@ spec:
 """
 
 
-def _volumes(work: pathlib.Path, nodes: list[NodePlace]) -> str:
-    """`standard` are on one node each, and honour fsGroup as those of clouds do; `shared` are
-    reached from every node and do not, as file servers."""
-    parts = [_storage_class("standard", '{storageclass.kubernetes.io/is-default-class: "true"}'),
-             _storage_class("shared", "{}")]
-    for node in nodes:
-        for number in range(VOLUMES_PER_NODE):
-            name = f"{node.name}-{number}"
-            folder = work / "volumes" / name
-            folder.mkdir(parents=True)
-            parts.append(_volume(name, "standard", f"""local: {{path: {folder}}}
+def _local_volume(node: NodePlace, storage_class: str, folder: pathlib.Path) -> str:
+    return _volume(folder.name, storage_class, f"""local: {{path: {folder}}}
   nodeAffinity:
     required:
       nodeSelectorTerms:
         - matchExpressions: [{{key: kubernetes.io/hostname, operator: In, values: [{node.name}]}}]
-"""))
+""")
+
+
+def _volumes(work: pathlib.Path, nodes: list[NodePlace], with_disks: bool) -> str:
+    """`standard` are on one node each, and honour fsGroup as those of clouds do; `disk`, too, of
+    which each node has one, as large as it says; `shared` are reached from every node and do not,
+    as file servers."""
+    parts = [_storage_class("standard", '{storageclass.kubernetes.io/is-default-class: "true"}'),
+             _storage_class("disk", "{}"), _storage_class("shared", "{}")]
+    for node in nodes:
+        for number in range(VOLUMES_PER_NODE):
+            folder = work / "volumes" / f"{node.name}-{number}"
+            folder.mkdir(parents=True)
+            parts.append(_local_volume(node, "standard", folder))
+        if with_disks:
+            parts.append(_local_volume(node, "disk", nodes_of.disk(node, work)))
     folder = work / "volumes" / "shared"
     folder.mkdir()
     os.chown(folder, USER, USER)
@@ -100,6 +107,7 @@ class Cluster:
         self._helm = helm
         self.work = work
         self.admin = work / "authority" / "admin.kubeconfig"
+        self.machines: dict[str, Machine] = {}  # by the names of the nodes
 
     def run(self, program: str | pathlib.Path, *arguments: object,
             text: str | None = None, within: float = 600) -> str:
@@ -117,11 +125,18 @@ class Cluster:
             raise ClusterError(f"{command}: status {ran.returncode}\n{ran.stdout}{ran.stderr}")
         return ran.stdout
 
-    def resolving(self, program: str | pathlib.Path, *arguments: object) -> str:
+    def _resolving(self, *command: object) -> list[object]:
+        return ["unshare", "--mount", "sh", "-c",
+                f"mount --bind {control_plane.resolver(self.work)} /etc/resolv.conf"
+                ' && exec "$@"', "sh", *command]
+
+    def resolving(self, *command: object) -> str:
         """The same, where the names of services are found."""
-        return self.run("unshare", "--mount", "sh", "-c",
-                        f"mount --bind {control_plane.resolver(self.work)} /etc/resolv.conf"
-                        ' && exec "$@"', "sh", program, *arguments, within=120)
+        return self.run(*map(str, self._resolving(*command)), within=120)
+
+    def resolving_command(self, *command: object) -> list[str]:
+        """For what goes on there while others are asked."""
+        return inside(CONTROL_NAMESPACE, *self._resolving(*command))
 
     def kubectl(self, *arguments: object, text: str | None = None, within: float = 60) -> str:
         return self.run(self._programs / "kubectl", *arguments, text=text, within=within)
@@ -148,18 +163,18 @@ class Cluster:
             return False
         return True
 
-    def _ready_nodes(self) -> int:
-        return sum(condition["type"] == "Ready" and condition["status"] == "True"
-                   for item in self.get("nodes")["items"]
-                   for condition in item["status"]["conditions"])
+    def ready_nodes(self) -> list[str]:
+        return [item["metadata"]["name"] for item in self.get("nodes")["items"]
+                for condition in item["status"]["conditions"]
+                if condition["type"] == "Ready" and condition["status"] == "True"]
 
     def refuse_another(self) -> None:
         if network.namespaces():
             raise Occupied("there is a cluster on this machine: ./run kubernetes down ends it")
 
-    def up(self, count: int, images: list[pathlib.Path]) -> float:
-        """With `count` nodes, each with the images of those archives; seconds until all are
-        ready."""
+    def up(self, count: int, images: list[pathlib.Path], with_disks: bool = False) -> float:
+        """With `count` nodes, each with the images of those archives, and with a disk of its own
+        where they are wanted; seconds until all are ready."""
         if not 1 <= count <= MAX_NODES:
             raise ClusterError(f"{count} nodes: 1 to {MAX_NODES} can be had")
         self.refuse_another()
@@ -170,29 +185,25 @@ class Cluster:
         authority = Authority(self.work / "authority")
         control_plane.make_certificates(authority, places)
         daemons = Daemons(self._programs, self.work)
+        self.machines = {place.name: Machine(place, daemons, self.admin) for place in places}
         control_plane.start_api(daemons, authority)
         for place in places:
-            nodes_of.prepare(place, daemons, authority, images)
+            nodes_of.prepare(place, daemons, authority, images, with_disks)
             nodes_of.start(place, daemons)
         wait_until(self._answers, "the API server answers")
         control_plane.start_controllers(daemons, authority, self.admin)
-        for place in places:
-            daemons.start_proxy(place.name, place.namespace, self.admin)
-        self.kubectl("apply", "-f", "-", text=_volumes(self.work, places))
-        wait_until(lambda: self._ready_nodes() == count, "every node is ready")
+        for machine in self.machines.values():
+            machine.start_proxy()
+        self.kubectl("apply", "-f", "-", text=_volumes(self.work, places, with_disks))
+        wait_until(lambda: len(self.ready_nodes()) == count, "every node is ready")
         return time.monotonic() - began
-
-    def _processes(self, nodes: list[NodePlace]) -> Iterator[int]:
-        """Of everything that there is, and of the pods, which have networks of their own."""
-        for namespace in network.namespaces():
-            yield from network.processes(namespace)
-        for node in nodes:
-            yield from ending.cgroup_processes(node.cgroup)
 
     def down(self, keep_logs: bool = False) -> None:
         """Ends all of it; nothing is left but the logs, if wanted. Fine when there is none."""
         nodes = [NodePlace(number) for number in range(1, MAX_NODES + 1)]
-        ending.kill_all(lambda: set(self._processes(nodes)))
+        ending.kill_all(lambda: {
+            *(pid for space in network.namespaces() for pid in network.processes(space)),
+            *(pid for node in nodes for pid in ending.cgroup_processes(node.cgroup))})
         network.remove()
         for node in nodes:
             ending.remove_cgroup(node.cgroup)

@@ -18,7 +18,7 @@ class Daemons:
         self.environment = os.environ | {"PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin"}
 
     def start(self, name: str, namespace: str, program: str, *arguments: object) -> None:
-        with open(self.logs / f"{name}.log", "wb") as log:
+        with open(self.logs / f"{name}.log", "ab") as log:  # a node may start more than once
             subprocess.Popen(
                 inside(namespace, program, *arguments), cwd=self.work, env=self.environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)

@@ -57,6 +57,13 @@ def cut(node: NodePlace, is_cut: bool) -> None:
     _ip_in(CONTROL_NAMESPACE, "link", "set", node.cable, "down" if is_cut else "up")
 
 
+def part(nodes: Sequence[NodePlace], are_apart: bool) -> None:
+    """Lets nothing pass between the nodes, or everything again; the control plane reaches all."""
+    for node in nodes:
+        subprocess.run(inside(CONTROL_NAMESPACE, "bridge", "link", "set", "dev", node.cable,
+                              "isolated", "on" if are_apart else "off"), check=True)
+
+
 def namespaces() -> list[str]:
     """Those of the cluster that there are."""
     listed = [line.split()[0] for line in _ip("netns", "list").splitlines() if line.strip()]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import shlex
+import subprocess
 
+import ending
+import network
 from addresses import CONTROL_ADDRESS, NodePlace
 from authority import Authority
 from daemons import Daemons
@@ -15,6 +18,7 @@ from ending import CGROUPS
 RUN = "/run/dslide-kubernetes"
 CONTAINERD_SOCKET = f"{RUN}/containerd.sock"
 PAUSE_IMAGE = "localhost/pause:1"
+DISK_SIZE = 1 << 30
 # Where kubelets write, whatever they are told; empty outside of nodes.
 FIXED_FOLDERS = ("/var/lib/kubelet", "/var/log/containers")
 # What a kubelet sets for the whole machine, which is not its own here: it is shown what it wants.
@@ -87,6 +91,22 @@ podLogsDir: {folder}/podlogs
 """
 
 
+def disk(node: NodePlace, work: pathlib.Path) -> pathlib.Path:
+    """Where the node's own disk is mounted, on the node alone."""
+    return work / "volumes" / f"{node.name}-disk"
+
+
+def _make_disk(node: NodePlace, work: pathlib.Path) -> str:
+    """An image of a file system; the command that mounts it. It is there as long as the node."""
+    image = work / node.name / "disk.ext4"
+    with open(image, "wb") as file:
+        file.truncate(DISK_SIZE)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", image], check=True)
+    place = disk(node, work)
+    place.mkdir(parents=True)
+    return shlex.join(["mount", "-o", "loop", str(image), str(place)])
+
+
 def _make_cgroups(node: NodePlace) -> None:
     if (CGROUPS / "cgroup.controllers").exists():
         (CGROUPS / node.cgroup).mkdir(exist_ok=True)
@@ -102,12 +122,11 @@ def _make_cgroups(node: NodePlace) -> None:
 
 
 def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
-            images: list[pathlib.Path]) -> None:
+            images: list[pathlib.Path], has_disk: bool) -> None:
     """Writes what start() reads."""
     folder = daemons.work / node.name
     for made in (folder / "cni", folder / "kubelet"):
         made.mkdir(parents=True)
-    _make_cgroups(node)
     resolver = folder / "resolv.conf"
     resolver.write_text(f"nameserver {CONTROL_ADDRESS}\n", encoding="ascii")
     containerd = folder / "containerd.toml"
@@ -132,18 +151,65 @@ for folder in {" ".join(FIXED_FOLDERS)}; do
   mount -t tmpfs tmpfs $folder
 done
 {shown}
-containerd -c {containerd} >{log} 2>&1 &
+{_make_disk(node, daemons.work) if has_disk else ""}
+containerd -c {containerd} >>{log} 2>&1 &
 until {shlex.join(map(str, [*control, "version"]))} >/dev/null 2>&1; do sleep 0.2; done
-{imports}
+if [[ ! -e {folder}/imported ]]; then
+  {imports}
+  touch {folder}/imported
+fi
+exec bash {folder}/kubelet.sh
+""", encoding="ascii")
+    (folder / "kubelet.sh").write_text(f"""set -eu
 exec kubelet --config {kubelet} --kubeconfig {authority.path(f"{node.name}.kubeconfig")} \\
   --hostname-override {node.name} --node-ip {node.address} --root-dir {folder}/kubelet \\
-  --node-labels topology.kubernetes.io/zone={node.zone}
+  --node-labels topology.kubernetes.io/zone={node.zone} "$@"
 """, encoding="ascii")
 
 
 def start(node: NodePlace, daemons: Daemons) -> None:
+    _make_cgroups(node)
     daemons.start(f"kubelet-{node.name}", node.namespace, "unshare", "--mount", "bash",
                   daemons.work / node.name / "node.sh")
+
+
+def kill(node: NodePlace) -> None:
+    """Everything on it at once: containerd, kubelet and pods, with their mounts."""
+    ending.kill_all(lambda: processes(node))
+    ending.remove_cgroup(node.cgroup)
+
+
+def processes(node: NodePlace) -> set[int]:
+    """Of the node and of its pods, which have networks of their own."""
+    return {*network.processes(node.namespace), *ending.cgroup_processes(node.cgroup)}
+
+
+def _program(pid: int) -> str:
+    """Empty when it has ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
+    return ""
+
+
+def _process(node: NodePlace, program: str) -> int:
+    found = [pid for pid in network.processes(node.namespace) if _program(pid) == program]
+    if len(found) != 1:
+        raise ProcessLookupError(f"{node.name} has {len(found)} processes {program}")
+    return found[0]
+
+
+def restart_kubelet(node: NodePlace, daemons: Daemons, *flags: str) -> None:
+    """With further flags; the pods run on."""
+    kubelet = _process(node, "kubelet")
+    ending.kill_all(lambda: {kubelet} & set(network.processes(node.namespace)))
+    daemons.start(f"kubelet-{node.name}", node.namespace, "nsenter",
+                  f"--mount=/proc/{_process(node, 'containerd')}/ns/mnt", "bash",
+                  daemons.work / node.name / "kubelet.sh", *flags)
+
+
+def seen_by(node: NodePlace, path: pathlib.Path) -> pathlib.Path:
+    """A path of the node, from outside, as long as the node runs."""
+    return pathlib.Path(f"/proc/{_process(node, 'containerd')}/root") / path.relative_to("/")
 
 
 def remove_fixed_folders() -> None:

@@ -15,6 +15,7 @@ from trainer_watch import TrainerWatch
 NAMESPACE = "dslide"
 RELEASE = "dslide"
 HELM_PATIENCE = "6m"
+TRAINING_PATIENCE = 1800.0  # of a machine that is busy with other work
 COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
@@ -43,6 +44,35 @@ class Release:
 
     def get_one(self, kind: str, name: str) -> Any:
         return json.loads(self.kubectl("get", kind, name, "-o", "json"))
+
+    def shard(self, number: int) -> str:
+        """The name of its pod."""
+        return f"{RELEASE}-shard-{number}"
+
+    def shard_address(self, number: int) -> str:
+        return f"{self.shard(number)}.{RELEASE}-shard-headless.{NAMESPACE}.svc:7010"
+
+    def node_of(self, pod: str) -> str:
+        node: str = self.get_one("pod", pod)["spec"]["nodeName"]
+        return node
+
+    def _servers(self) -> list[Any]:
+        """Pods of shards and coordinator."""
+        return [pod for pod in self.get("pods") for owner in pod["metadata"]["ownerReferences"]
+                if owner["kind"] == "StatefulSet"]
+
+    def lives(self) -> set[tuple[str, int]]:
+        """Of its servers: their pods, and how often the container of each was started again."""
+        return {(pod["metadata"]["uid"], status["restartCount"]) for pod in self._servers()
+                for status in pod["status"].get("containerStatuses", [])}
+
+    def is_whole(self) -> bool:
+        """Whether every server and every trainer runs, and is ready."""
+        return all(
+            found["status"].get("readyReplicas", 0) == found["spec"]["replicas"]
+            for found in self.get("statefulsets")) and all(
+            job["status"].get("ready", 0) == job["spec"]["parallelism"]
+            for job in self.get("jobs"))
 
     def put_secret(self, name: str, files: Mapping[str, pathlib.Path]) -> None:
         """With the content of these files, in place of an older one."""
@@ -105,4 +135,4 @@ class Release:
                 raise ClusterError(f"the trainers' Job failed: {conditions}")
             return any(condition["type"] == "Complete" for condition in conditions)
 
-        return wait_until(ended, "the trainers' Job has completed", 900)
+        return wait_until(ended, "the trainers' Job has completed", TRAINING_PATIENCE)

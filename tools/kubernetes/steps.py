@@ -19,7 +19,11 @@ class Steps:
     def __call__(self, name: str, do: Callable[[], object]) -> None:
         began = time.monotonic()
         do()
-        self.seconds[name] = round(time.monotonic() - began, 1)
+        self.note(name, time.monotonic() - began)
+
+    def note(self, name: str, seconds: float) -> None:
+        """What was measured otherwise."""
+        self.seconds[name] = round(seconds, 1)
         print(f"   {name}: {self.seconds[name]} s", file=sys.stderr, flush=True)
 
 

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes on this machine and lives in it with the chart.
 #
-# usage: ./run kubernetes [upgrades|operators|smoke|up|down] [--nodes N] [--bin-dir DIR]
+# usage: ./run kubernetes [all|upgrades|faults|operators|smoke|up|down] [--nodes N] [--bin-dir DIR]
 #                         [--no-build] [-o json]
 #
 # Starts a real Kubernetes on this machine, in network namespaces that have no way out: etcd, API
 # server, controllers, scheduler, DNS, and nodes with containerd and kubelet. Installs the chart in
 # it with helm, from an image of this build, under the restricted Pod Security standard. Whatever
 # happens, nothing of it stays. Needs root; skipped (status 77) where it cannot be had.
-#   upgrades  (default) three nodes: image, resources, certificates and number of trainers change,
-#             and the coordinator moves, while a job trains, which has its epochs in the end, each
-#             once, and is as good as one that nobody disturbed
+#   all       (default) upgrades, then faults
+#   upgrades  three nodes: image, resources, certificates and number of trainers change, and the
+#             coordinator moves, while a job trains, which has its epochs in the end, each once, and
+#             is as good as one that nobody disturbed
+#   faults    three nodes: one loses its power, two are drained, a shard is evicted, a volume is
+#             full, the network between nodes is cut, while a job trains and a client counts; the
+#             same holds, and no increment that was acknowledged is lost or there twice
 #   operators one node with Kueue, which suspends a training three times, with cert-manager, which
 #             renews the certificates of another, and with the Prometheus operator, whose Prometheus
 #             watches a third; built as well, in twenty minutes, once
@@ -19,7 +23,7 @@
 #   --nodes N        that many nodes, 1 to 9
 #   --bin-dir DIR    the programs there instead of building; of this machine's Debian release
 #   --no-build       skipped where Kubernetes or helm would have to be built first
-#   -o json          the last line of stdout is one JSON object
+#   -o json          the last line of stdout is one JSON object: seconds of each step
 #
 # Its programs are built from Go modules: fifteen minutes with helm, once. See
 # docs/contribute/kubernetes.md.
@@ -46,9 +50,9 @@ skip() {
 
 take_output "$@"
 set -- "${ARGUMENTS[@]}"
-task=upgrades bin_dir='' arguments=() find=()
+task=all bin_dir='' arguments=() find=()
 case "${1:-}" in
-  upgrades | operators | smoke | up | down)
+  all | upgrades | faults | operators | smoke | up | down)
     task="$1"
     shift
     ;;
@@ -83,6 +87,14 @@ fi
 if [[ -z "$bin_dir" && "$task" != down ]]; then
   build_or_die release dslide dslide-shard dslide-coordinator
 fi
+python="$PYTHON"
+case "$task" in
+  all | faults)  # the client that counts
+    need_test_python
+    python="$TEST_PYTHON"
+    ;;
+esac
 say "Kubernetes: $task"
-exec "$PYTHON" tools/kubernetes/kubernetes_run.py "$task" --programs "$programs" --helm "$helm" \
+# What the tools for other faults have.
+PYTHONPATH="$PWD/tools/common:$PWD/tools/fault" exec "$python" tools/kubernetes/kubernetes_run.py "$task" --programs "$programs" --helm "$helm" \
   --bin-dir "${bin_dir:-build/bin}" --work "$KUBERNETES_DIR/cluster" "${arguments[@]}"

@@ -142,6 +142,19 @@ test_kubernetes() {
   esac
 }
 
+# A release into a registry on this machine, of the programs that users get, which are built for it.
+test_rehearsal() {
+  local status=0
+  step release
+  say 'Rehearsing a release'
+  timeout --kill-after 60 1800 tools/release/task.sh rehearse --no-build >&2 || status=$?
+  case "$status" in
+    0) count 1 0 0 ;;
+    77) skipped 'a rehearsed release (why: above)' ;;
+    *) failed "release: ended with status $status" ;;
+  esac
+}
+
 # test_thoroughly ci|full
 test_thoroughly() {
   local checked=()
@@ -161,6 +174,7 @@ test_thoroughly() {
   else
     test_sanitizers asan-full 60
     test_kubernetes
+    test_rehearsal
   fi
 }
 

@@ -122,7 +122,7 @@ absl::StatusOr<AppendResult> AppendData(const AppendOptions& options, ModelSessi
         absl::StrCat("--solve: model \"", session.model().spec.name,
                      "\" has no label trees, so there is nothing to solve: leave it out"));
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session.OpenDataset(options.data));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session.OpenPoints(options.data));
   RETURN_IF_ERROR(CheckHasLabels(*data));
   std::vector<uint32_t> times;
   if (!options.times.empty()) {

@@ -12,6 +12,7 @@
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/source/remote_data.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/model_resume.h"
@@ -155,13 +156,24 @@ absl::StatusOr<int> RunImport(const GlobalOptions& global, const ImportCommand& 
   ASSIGN_OR_RETURN(ImportOptions options, ResolveImport(flags));
   options.parallelism = ThreadsOrAll(command.threads);
   const InterruptGuard interrupt;  // leaves no half-written files
+  std::vector<LocalData> fetched;
+  for (std::vector<std::string>* files : {&options.files, &options.test_files}) {
+    for (std::string& file : *files) {
+      ASSIGN_OR_RETURN(LocalData local, FetchData(file));
+      file = local.path;
+      fetched.push_back(std::move(local));
+    }
+  }
   options.stop_requested = &InterruptGuard::Interrupted;
   if (!global.quiet) options.progress = ImportProgress();
-  ASSIGN_OR_RETURN(const ImportReport report, ImportData(options));
-  NoteSuspectedSeparator(report);
+  const absl::StatusOr<ImportReport> report = ImportData(options);
+  absl::Status imported = report.status();
+  for (const LocalData& local : fetched) imported = ShownAs(local, imported);
+  RETURN_IF_ERROR(imported);
+  NoteSuspectedSeparator(*report);
   PrintLine(global.json()
-                ? ImportToJson(options.output_dir, report)
-                : ImportToText(options.output_dir, TrainingFlags(command, known), report));
+                ? ImportToJson(options.output_dir, *report)
+                : ImportToText(options.output_dir, TrainingFlags(command, known), *report));
   return kExitOk;
 }
 

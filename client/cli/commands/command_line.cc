@@ -17,11 +17,11 @@
 #include "core/base/version.h"
 #include "core/engine/math/kernels.h"
 #include "core/flags/completion_script.h"
-#include "core/net/otlp/otlp_exporter.h"
-#include "core/net/trace/span.h"
 #include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "core/system/process/uncaught.h"
+#include "services/common/trace/otlp_exporter.h"
+#include "services/common/trace/span.h"
 
 namespace dslide::cli {
 namespace {

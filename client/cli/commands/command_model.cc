@@ -13,6 +13,7 @@
 #include "client/cli/commands/command_model_transfer.h"
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/retire/command_model_retire.h"
 #include "client/cpp/coordinator_client.h"
 #include "core/base/status_macros.h"
 #include "core/spec/model_spec_json.h"
@@ -170,7 +171,7 @@ absl::StatusOr<int> GrowModel(const GlobalOptions& global, const ClusterModelOpt
 
 void AddModelCommand(CliCommand app, Context& context) {
   const CliCommand group =
-      app.AddSubcommand("model", "Show, grow, delete, export and import models",
+      app.AddSubcommand("model", "Show, grow, delete, export and import models, retire labels",
                         "Examples:\n"
                         "  dslide model list\n"
                         "  dslide model describe default\n"
@@ -209,6 +210,7 @@ void AddModelCommand(CliCommand app, Context& context) {
   AddOption(grow, "--table", options->table, "A table of the role embedding or head").Required();
   AddOption(grow, "--rows", options->rows, "Rows that it has afterwards").Required();
   grow.AddSwitch("--dry-run", options->dry_run, "Only ask the shards whether they have the memory");
+  AddRetireCommand(group, context);
   AddModelTransferCommands(group, context);
 }
 

@@ -50,6 +50,8 @@ constexpr char kExamplesText[] = R"(Examples:
       On a cluster (see dslide up). Several trainers of one --job share the work.
   dslide train --data articles.csv --text-column title --label-column tags --label-separator ";"
       CSV and JSON lines are imported first; dslide data import keeps what it makes of them.
+  dslide train --data s3://bucket/set/train.txt.gz --eval s3://bucket/set/test.txt.gz
+      From an object store (s3, gs, http, https); docs/start/data.md tells of keys and the cache.
   dslide train --text --data book.txt --dim 100
       From words to the words around them.)";
 
@@ -84,10 +86,7 @@ class TrainRun {
 
   absl::StatusOr<int> Run() {
     RETURN_IF_ERROR(OpenDirectory());
-    RETURN_IF_ERROR(OpenInput());
-    RETURN_IF_ERROR(ResolveModel());
-    RETURN_IF_ERROR(PrepareDirectory());
-    RETURN_IF_ERROR(OpenCluster());
+    RETURN_IF_ERROR(OpenModel());
     RETURN_IF_ERROR(OpenTrainer());
     RETURN_IF_ERROR(Train());
     // What is trained is kept, also when it could not be measured.
@@ -101,9 +100,9 @@ class TrainRun {
 
  private:
   absl::Status OpenDirectory();
+  absl::Status OpenModel();
   absl::Status OpenInput();
   absl::Status ResolveModel();
-  absl::Status FitBatch(int64_t shards, ModelSpec& spec);
   absl::Status PrepareDirectory();
   absl::Status OpenCluster();
   absl::Status OpenTrainer();
@@ -147,6 +146,23 @@ class TrainRun {
   bool interrupted_ = false;
 };
 
+// Imported data takes the numbers that names have in the cluster. Where another training has named
+// or added rows since they were read, it is imported anew: its own new names get the next numbers.
+absl::Status TrainRun::OpenModel() {
+  const bool numbered_here = options_.spec.grow && !options_.cluster.empty() &&
+                             !options_.source.text && ImportFormatOf(options_.data).has_value();
+  while (true) {
+    absl::Status opened = OpenInput();
+    if (opened.ok()) opened = ResolveModel();
+    if (opened.ok()) opened = PrepareDirectory();
+    if (opened.ok()) opened = OpenCluster();
+    if (opened.ok() || !numbered_here) return opened;
+    const auto now = FindInCluster(global_, options_.cluster, model_.spec.name);
+    if (!now.ok() || !HasGrown(known_, *now, model_.spec.name)) return opened;
+    progress_->Say("Another training has named new rows meanwhile: taking the next numbers");
+  }
+}
+
 absl::Status TrainRun::OpenInput() {
   ASSIGN_OR_RETURN(const std::string name, ResolveName(options_.spec));
   ASSIGN_OR_RETURN(known_, options_.resume ? FindInDirectory(options_.model_dir)
@@ -171,7 +187,13 @@ absl::Status TrainRun::ResolveModel() {
   std::string explanation;
   ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
   if (!explanation.empty()) progress_->Say(explanation);
-  if (options_.cluster.empty()) RETURN_IF_ERROR(FitBatch(options_.shards, spec));
+  model_.vocabulary = VocabularyOf(*data_);
+  RETURN_IF_ERROR(LeaveOutRetiredLabels(spec, data_, eval_));
+  if (options_.cluster.empty()) {
+    const bool asked = options_.spec.batch_size.has_value() || !options_.spec.model_file.empty() ||
+                       options_.resume;
+    RETURN_IF_ERROR(FitBatch(*data_, options_.shards, asked, spec, *progress_));
+  }
   if (!HasComponents(spec) || spec.FindRole(TableRole::kHead) != nullptr) {
     ASSIGN_OR_RETURN(Network network, Network::Create(spec));
     network_ = std::make_unique<Network>(std::move(network));
@@ -181,13 +203,8 @@ absl::Status TrainRun::ResolveModel() {
     RETURN_IF_ERROR(file.Append(ModelSpecToJson(spec)));
     RETURN_IF_ERROR(file.Commit());
   }
-  ASSIGN_OR_RETURN(
-      TrainingSplit split,
-      TrainingSplit::Create(data_->num_points(), spec.seed, spec.training.validation_fraction,
-                            spec.training.validation_max_samples));
-  if (!options_.validation_group.empty()) {
-    ASSIGN_OR_RETURN(split, SplitByGroup(options_.validation_group, data_->num_points(), spec));
-  }
+  ASSIGN_OR_RETURN(const TrainingSplit split,
+                   SplitPoints(options_.validation_group, data_->num_points(), spec));
   split_ = std::make_unique<TrainingSplit>(split);
   // Also without tf-idf: it orders the words by which people are shown a point.
   ASSIGN_OR_RETURN(std::vector<float> idf, ComputeIdf(*data_, *split_, parallelism_));
@@ -198,24 +215,9 @@ absl::Status TrainRun::ResolveModel() {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
     model_.label_counts.of_label.resize(static_cast<size_t>(spec.num_labels()));
   }
-  model_.vocabulary = VocabularyOf(*data_);
   const int64_t shards = options_.cluster.empty() ? options_.shards : 0;
   model_.origin = OriginOf(options_.source, shards, spec.seed);
   model_.spec = std::move(spec);
-  return absl::OkStatus();
-}
-
-// A batch size that nobody asked for is made smaller when its steps cannot be sent.
-absl::Status TrainRun::FitBatch(int64_t shards, ModelSpec& spec) {
-  ASSIGN_OR_RETURN(const StepFit fit, FitSteps(*data_, spec, shards));
-  if (fit.why.empty()) return absl::OkStatus();
-  if (options_.spec.batch_size.has_value() || !options_.spec.model_file.empty() ||
-      options_.resume || !options_.cluster.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(fit.why, ": give --batch-size ", fit.batch, " or less, or more shards"));
-  }
-  progress_->Say(absl::StrCat("Steps have ", fit.batch, " points: ", fit.why));
-  spec.training.batch_size = fit.batch;
   return absl::OkStatus();
 }
 
@@ -257,7 +259,8 @@ absl::Status TrainRun::OpenCluster() {
   } else {
     ASSIGN_OR_RETURN(
         session_, ClusterSession::Connect(options_.cluster, global_.Channels(), std::move(client)));
-    RETURN_IF_ERROR(FitBatch(session_->client().num_shards(), model_.spec));
+    RETURN_IF_ERROR(
+        FitBatch(*data_, session_->client().num_shards(), true, model_.spec, *progress_));
   }
   if (options_.resume) RETURN_IF_ERROR(PrepareJob(session_->client(), continues_job_));
   if (options_.spec.grow) RETURN_IF_ERROR(CheckTexts(session_->client().coordinator(), model_));
@@ -461,7 +464,7 @@ void AddTrainCommand(CliCommand app, Context& context) {
   const CliCommand command = app.AddSubcommand("train", "Train a model", kExamplesText);
   auto options = std::make_shared<TrainOptions>();  // shared with the callback
   AddOption(command, "--data", options->data,
-            "Training data: sparse text, CSV, JSON lines, svmlight, or --text; .gz .xz .zst")
+            "Training data, file or URL: sparse, CSV, JSON lines, svmlight, --text; .gz .xz .zst")
       .Required();
   AddOption(command, "--eval", options->eval, "Test data, evaluated at the end");
   AddOption(command, "--model-dir", options->model_dir, "Directory that keeps the model");

@@ -18,6 +18,7 @@
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/source/remote_data.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/default_spec.h"
 #include "client/cli/train/spec_options.h"
@@ -160,7 +161,8 @@ absl::Status TuneRun::OpenInput() {
   RETURN_IF_ERROR(CheckHasLabels(*data_));
   if (!options_.eval.empty()) {
     // Before hours of work; its points are read after them.
-    ASSIGN_OR_RETURN(const SparseHeader header, ReadSparseHeader(options_.eval));
+    ASSIGN_OR_RETURN(const LocalData eval_file, FetchData(options_.eval));
+    ASSIGN_OR_RETURN(const SparseHeader header, ReadSparseHeader(eval_file.path));
     if (header.features != data_->num_features() || header.labels != data_->num_labels()) {
       return absl::InvalidArgumentError(
           absl::StrCat(options_.eval, " has ", header.features, " features and ", header.labels,

@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 #include "client/cpp/channel_factory.h"
 #include "core/flags/command_line.h"
-#include "core/net/otlp/otlp_exporter.h"
 #include "core/net/tls/tls_files.h"
+#include "services/common/trace/otlp_exporter.h"
 
 namespace dslide::cli {
 

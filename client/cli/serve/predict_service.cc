@@ -18,12 +18,12 @@
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
 #include "core/base/version.h"
-#include "core/net/trace/span.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/request_id.h"
 #include "core/wire/status_details.h"
 #include "services/common/call_span.h"
 #include "services/common/failed_call.h"
+#include "services/common/trace/span.h"
 
 namespace dslide::cli {
 namespace {

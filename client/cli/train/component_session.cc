@@ -127,8 +127,12 @@ absl::StatusOr<std::vector<Prediction>> ComponentSession::Rank(SparseBatch sampl
   return scorer_->Rank(InputsOf(samples), k);
 }
 
-absl::StatusOr<TrainingSplit> SplitByGroup(const std::string& group_file, int64_t num_points,
-                                           const ModelSpec& spec) {
+absl::StatusOr<TrainingSplit> SplitPoints(const std::string& group_file, int64_t num_points,
+                                          const ModelSpec& spec) {
+  if (group_file.empty()) {
+    return TrainingSplit::Create(num_points, spec.seed, spec.training.validation_fraction,
+                                 spec.training.validation_max_samples);
+  }
   ASSIGN_OR_RETURN(const std::vector<uint32_t> groups, ReadGroups(group_file, num_points));
   const std::vector<uint8_t> held_out = HoldOutGroups(
       groups, spec.seed, spec.training.validation_fraction, spec.training.validation_max_samples);

@@ -95,9 +95,9 @@ class ComponentSession : public StageWorker {
   int64_t next_step_ = 1;
 };
 
-// Holds out whole groups of a file with a line for each point, as many points as the spec says.
-// Errors: those of ReadGroups().
-absl::StatusOr<TrainingSplit> SplitByGroup(const std::string& group_file, int64_t num_points,
-                                           const ModelSpec& spec);
+// Holds out as many points as the spec says: with a file that has a line for each point, whole
+// groups of it; "": single points. Errors: those of ReadGroups() and TrainingSplit::Create().
+absl::StatusOr<TrainingSplit> SplitPoints(const std::string& group_file, int64_t num_points,
+                                          const ModelSpec& spec);
 
 }  // namespace dslide::cli

@@ -8,10 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/console/global_options.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/source/remote_data.h"
+#include "client/components/component_spec.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
+#include "core/engine/data/dataset_info.h"
+#include "core/engine/data/dataset_subset.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "core/engine/data/text/tokenizer_json.h"
+#include "core/spec/retired_labels.h"
 #include "core/spec/table_rows.h"
 
 namespace dslide::cli {
@@ -19,11 +24,55 @@ namespace dslide::cli {
 namespace {
 
 // Once each: the same file of names lies beside training and test data.
-void PrintNotes(const Dataset& data) {
+void PrintNotes(const Dataset& data, const LocalData& local) {
   static std::set<std::string> printed;
   for (const std::string& note : data.Notes()) {
-    if (printed.insert(note).second) PrintNote(absl::StrCat("note: ", note));
+    if (printed.insert(note).second) PrintNote(ShownAs(local, absl::StrCat("note: ", note)));
   }
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenText(const LocalData& local,
+                                                  const DataOptions& options,
+                                                  std::shared_ptr<const Vocabulary> vocabulary,
+                                                  Parallelism parallelism) {
+  TextDatasetOptions text;
+  text.parallelism = parallelism;
+  text.window = options.window;
+  text.min_count = options.min_count;
+  text.max_vocabulary = options.max_vocabulary;
+  text.vocabulary = std::move(vocabulary);
+  absl::StatusOr<std::unique_ptr<TextDataset>> data = TextDataset::Open(local.path, text);
+  if (!data.ok()) return ShownAs(local, data.status());
+  return std::unique_ptr<Dataset>(*std::move(data));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenSparse(const LocalData& local,
+                                                    Parallelism parallelism) {
+  SparseDatasetOptions sparse;
+  sparse.parallelism = parallelism;
+  sparse.count_document_frequency = true;
+  sparse.shown_path = local.shown;
+  absl::StatusOr<std::unique_ptr<SparseDataset>> data = SparseDataset::Open(local.path, sparse);
+  if (absl::IsInvalidArgument(data.status()) && ImportFormatOf(local.path).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ShownAs(local, data.status()).message(),
+                     "; make a data set of it first: dslide data import"));
+  }
+  if (!data.ok()) return ShownAs(local, data.status());
+  PrintNotes(**data, local);
+  return std::unique_ptr<Dataset>(*std::move(data));
+}
+
+absl::StatusOr<LocalData> FetchPoints(const std::string& data, const DataOptions& options) {
+  return FetchData(data, options.text ? NamesBeside() : NamesOfSparseData());
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenLocal(const LocalData& local,
+                                                   const DataOptions& options,
+                                                   std::shared_ptr<const Vocabulary> vocabulary,
+                                                   Parallelism parallelism) {
+  if (options.text) return OpenText(local, options, std::move(vocabulary), parallelism);
+  return OpenSparse(local, parallelism);
 }
 
 }  // namespace
@@ -48,10 +97,11 @@ absl::StatusOr<ImportedData> OpenTrainingData(const std::string& data, const std
     return OpenImported(data, eval, options.import, parallelism, quiet);
   }
   ImportedData opened;
-  ASSIGN_OR_RETURN(opened.data, OpenData(data, options, nullptr, parallelism));
+  ASSIGN_OR_RETURN(const LocalData local, FetchPoints(data, options));
+  ASSIGN_OR_RETURN(opened.data, OpenLocal(local, options, nullptr, parallelism));
   // One beside data whose features have no names is of other data.
   if (!opened.data->FeatureName(0).empty() && !options.text) {
-    ASSIGN_OR_RETURN(opened.tokenizer, FindTokenizer(data));
+    ASSIGN_OR_RETURN(opened.tokenizer, FindTokenizer(local.path));
   }
   if (eval.empty()) return opened;
   ASSIGN_OR_RETURN(opened.eval, OpenData(eval, options, VocabularyOf(*opened.data), parallelism));
@@ -63,27 +113,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
                                                   const DataOptions& options,
                                                   std::shared_ptr<const Vocabulary> vocabulary,
                                                   Parallelism parallelism) {
-  if (options.text) {
-    TextDatasetOptions text;
-    text.parallelism = parallelism;
-    text.window = options.window;
-    text.min_count = options.min_count;
-    text.max_vocabulary = options.max_vocabulary;
-    text.vocabulary = std::move(vocabulary);
-    ASSIGN_OR_RETURN(std::unique_ptr<TextDataset> data, TextDataset::Open(path, text));
-    return std::unique_ptr<Dataset>(std::move(data));
-  }
-  SparseDatasetOptions sparse;
-  sparse.parallelism = parallelism;
-  sparse.count_document_frequency = true;
-  absl::StatusOr<std::unique_ptr<SparseDataset>> data = SparseDataset::Open(path, sparse);
-  if (absl::IsInvalidArgument(data.status()) && ImportFormatOf(path).has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(data.status().message(), "; make a data set of it first: dslide data import"));
-  }
-  RETURN_IF_ERROR(data.status());
-  PrintNotes(**data);
-  return std::unique_ptr<Dataset>(*std::move(data));
+  ASSIGN_OR_RETURN(const LocalData local, FetchPoints(path, options));
+  return OpenLocal(local, options, std::move(vocabulary), parallelism);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
@@ -120,6 +151,26 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
                      " labels, the model has ", features, " and ", labels, ": it is other data"));
   }
   return data;
+}
+
+std::unique_ptr<Dataset> WithoutRetiredLabels(std::unique_ptr<Dataset> data,
+                                              const ModelSpec& spec) {
+  if (data == nullptr || spec.retired_labels.empty()) return data;
+  // ModelSpec::Validate() has parsed it.
+  RetiredLabels retired = RetiredLabels::Parse(spec.retired_labels).value_or(RetiredLabels());
+  return std::make_unique<DatasetWithoutLabels>(
+      std::move(data), [retired = std::move(retired)](RowId label) {
+        return retired.Contains(static_cast<int64_t>(label.value()));
+      });
+}
+
+absl::Status LeaveOutRetiredLabels(const ModelSpec& spec, std::unique_ptr<Dataset>& data,
+                                   std::unique_ptr<Dataset>& eval) {
+  if (spec.retired_labels.empty()) return absl::OkStatus();
+  if (!HasComponents(spec)) data = WithoutRetiredLabels(std::move(data), spec);
+  eval = WithoutRetiredLabels(std::move(eval), spec);
+  RETURN_IF_ERROR(CheckHasLabels(*data));
+  return eval == nullptr ? absl::OkStatus() : CheckHasLabels(*eval);
 }
 
 std::shared_ptr<const Vocabulary> VocabularyOf(const Dataset& data) {

@@ -50,6 +50,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
                                                      const ImportFlags& import,
                                                      Parallelism parallelism);
 
+// The data without labels that the model has retired: nothing is learnt of them, and nobody is
+// blamed for not predicting them. The data itself where there are none.
+std::unique_ptr<Dataset> WithoutRetiredLabels(std::unique_ptr<Dataset> data, const ModelSpec& spec);
+// The same for the data of a training; eval may be null. The points of a memory keep all of their
+// labels: it would refuse them as others. Errors: those of CheckHasLabels().
+absl::Status LeaveOutRetiredLabels(const ModelSpec& spec, std::unique_ptr<Dataset>& data,
+                                   std::unique_ptr<Dataset>& eval);
+
 // The vocabulary of a text dataset, null for others.
 std::shared_ptr<const Vocabulary> VocabularyOf(const Dataset& data);
 

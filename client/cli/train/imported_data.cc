@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/source/remote_data.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/sparse_dataset.h"
@@ -20,9 +21,10 @@ namespace {
 
 constexpr absl::Duration kNoteEvery = absl::Seconds(3);  // often enough to be seen to live
 
-// The name without what says how it is compressed, in lower case.
+// The name without what says how it is compressed, or the query of a URL; in lower case.
 std::string PlainName(const std::string& path) {
   std::string name = absl::AsciiStrToLower(path);
+  if (absl::StartsWith(name, "http")) name.resize(std::min(name.find('?'), name.size()));
   for (const absl::string_view suffix : {".gz", ".xz", ".zst", ".lz4"}) {
     if (!absl::EndsWith(name, suffix)) continue;
     name.resize(name.size() - suffix.size());
@@ -113,7 +115,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImportedFor(const StoredModel& mode
                                                          Parallelism parallelism) {
   ImportFlags kept = flags;
   kept.continued = &model;
-  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(path, kept));
+  ASSIGN_OR_RETURN(const LocalData local, FetchData(path));
+  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(local.path, kept));
   // Points of a file have the shape of the model, also for rows that nobody has named.
   options.known = {.features = model.features.names, .labels = model.labels};
   ASSIGN_OR_RETURN(const std::unique_ptr<ScopedFolder> folder, ScopedFolder::Create());
@@ -121,8 +124,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImportedFor(const StoredModel& mode
   options.output_dir = folder->path();
   options.parallelism = parallelism;
   const std::string points = folder->path() + "/points.txt";
-  RETURN_IF_ERROR(ImportForModel(options, points));
-  return OpenPart(points, path, parallelism);
+  RETURN_IF_ERROR(ShownAs(local, ImportForModel(options, points)));
+  return OpenPart(points, local.shown, parallelism);
 }
 
 absl::StatusOr<ImportedData> OpenImported(const std::string& data, const std::string& eval,
@@ -136,21 +139,28 @@ absl::StatusOr<ImportedData> OpenImported(const std::string& data, const std::st
                      "make a data set of them first: dslide data import"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ScopedFolder> folder, ScopedFolder::Create());
-  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(data, flags));
-  if (!eval.empty()) options.test_files = {eval};
+  ASSIGN_OR_RETURN(const LocalData local, FetchData(data));
+  ASSIGN_OR_RETURN(ImportOptions options, OptionsOf(local.path, flags));
+  LocalData test;
+  if (!eval.empty()) {
+    ASSIGN_OR_RETURN(test, FetchData(eval));
+    options.test_files = {test.path};
+  }
   options.output_dir = folder->path();
   options.parallelism = parallelism;
   if (!quiet) options.progress = ImportProgress();
-  ASSIGN_OR_RETURN(const ImportReport report, ImportData(options));
+  const absl::StatusOr<ImportReport> report = ImportData(options);
+  if (!report.ok()) return ShownAs(local, ShownAs(test, report.status()));
   if (!quiet) {
-    PrintNote(ImportNote(report, options.known));
+    PrintNote(ImportNote(*report, options.known));
   }
-  NoteSuspectedSeparator(report);
+  NoteSuspectedSeparator(*report);
   ImportedData imported;
   ASSIGN_OR_RETURN(imported.tokenizer, FindTokenizer(folder->path() + "/train.txt"));
-  ASSIGN_OR_RETURN(imported.data, OpenPart(folder->path() + "/train.txt", data, parallelism));
+  ASSIGN_OR_RETURN(imported.data,
+                   OpenPart(folder->path() + "/train.txt", local.shown, parallelism));
   if (eval.empty()) return imported;
-  ASSIGN_OR_RETURN(imported.eval, OpenPart(folder->path() + "/test.txt", eval, parallelism));
+  ASSIGN_OR_RETURN(imported.eval, OpenPart(folder->path() + "/test.txt", test.shown, parallelism));
   return imported;
 }
 

@@ -1,5 +1,6 @@
 #include "client/cli/train/model_resume.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,13 @@ void Continue(std::vector<T> kept, std::vector<T>* values) {
   for (size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] != T()) (*values)[i] = std::move(kept[i]);
   }
+}
+
+// Null: there is none of that name.
+const ModelSpec* ModelNamed(const std::vector<ModelSpec>& models, const std::string& name) {
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [&](const ModelSpec& spec) { return spec.name == name; });
+  return found == models.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -64,6 +72,16 @@ absl::StatusOr<KnownModels> FindInCluster(const GlobalOptions& global, const std
     if (*fetched) known.continued = std::move(model);
   }
   return known;
+}
+
+bool HasGrown(const KnownModels& then, const KnownModels& now, const std::string& name) {
+  const ModelSpec* const before = ModelNamed(then.specs, name);
+  const ModelSpec* const after = ModelNamed(now.specs, name);
+  if (after == nullptr) return false;
+  if (before == nullptr || IsGrownFrom(*before, *after)) return true;
+  if (!now.continued.has_value()) return false;
+  return !then.continued.has_value() || then.continued->labels != now.continued->labels ||
+         then.continued->features.names != now.continued->features.names;
 }
 
 absl::Status CheckResume(const StoredModel& stored, const std::string& path,

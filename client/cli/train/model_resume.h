@@ -34,6 +34,10 @@ absl::StatusOr<KnownModels> FindInDirectory(const std::string& path);
 absl::StatusOr<KnownModels> FindInCluster(const GlobalOptions& global, const std::string& cluster,
                                           const std::string& name);
 
+// Whether the model of the cluster has rows or names now that it did not have then, or is there
+// now.
+bool HasGrown(const KnownModels& then, const KnownModels& now, const std::string& name);
+
 // Whether training the model of a directory can go on as `wanted`. Errors: those of
 // CheckRowsKept(); InvalidArgument when it was made with other settings, but those of training, or
 // on other shards.

@@ -240,7 +240,17 @@ absl::StatusOr<RecallCount> ModelSession::MeasureRecall(const Dataset& data) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::string& path) const {
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, OpenPoints(path));
+  return WithoutRetiredLabels(std::move(data), model_.spec);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenPoints(const std::string& path) const {
   return OpenDataFor(model_, path, import_, parallelism_);
+}
+
+absl::Status ModelSession::KeepSpec(ModelSpec spec) {
+  model_.spec = std::move(spec);
+  return directory_ == nullptr ? absl::OkStatus() : SaveModel(directory_->staging(), model_);
 }
 
 absl::Status ModelSession::Close() {

@@ -78,8 +78,15 @@ class ModelSession {
   ClusterClient& cluster() { return session_->client(); }
   // Null for a model without a memory.
   ComponentSession* components() { return components_.get(); }
-  // Opens data that fits the model. Errors: those of OpenData() and OpenDataFor().
+  // Opens data that fits the model, without labels that it has retired. Errors: those of OpenData()
+  // and OpenDataFor().
   absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& path) const;
+  // The same for a memory, with all labels.
+  absl::StatusOr<std::unique_ptr<Dataset>> OpenPoints(const std::string& path) const;
+
+  // The model is as `spec` says from now on, also in model_dir. Of a session that changes it.
+  // Errors: system errors naming the file.
+  absl::Status KeepSpec(ModelSpec spec);
 
   // Ends the session; one that writes puts its rows into model_dir. Errors: what kept it from doing
   // so.

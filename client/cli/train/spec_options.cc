@@ -287,6 +287,10 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
                                         .used_labels = shape.used_labels},
                                        spec));
   }
+  for (const ModelSpec& known : options.known) {
+    const bool fits = known.name == spec.name && known.num_labels() <= spec.num_labels();
+    if (fits) spec.retired_labels = known.retired_labels;
+  }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));
   RETURN_IF_ERROR(CheckRates(spec));
   // A kept model stays what it is when a later version chooses otherwise.

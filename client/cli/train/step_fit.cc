@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/cluster/model_plan.h"
 #include "client/cli/console/terminal.h"
@@ -35,6 +36,19 @@ absl::StatusOr<StepFit> FitSteps(const Dataset& data, const ModelSpec& spec, int
       "a step of %d points with %.0f features takes a message of %s, and 4 MiB are the most", batch,
       sizes.features, ReadableBytes(static_cast<double>(bytes)));
   return fit;
+}
+
+absl::Status FitBatch(const Dataset& data, int64_t shards, bool asked, ModelSpec& spec,
+                      ProgressSink& progress) {
+  ASSIGN_OR_RETURN(const StepFit fit, FitSteps(data, spec, shards));
+  if (fit.why.empty()) return absl::OkStatus();
+  if (asked) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(fit.why, ": give --batch-size ", fit.batch, " or less, or more shards"));
+  }
+  progress.Say(absl::StrCat("Steps have ", fit.batch, " points: ", fit.why));
+  spec.training.batch_size = fit.batch;
+  return absl::OkStatus();
 }
 
 }  // namespace dslide::cli

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/trainer/progress.h"
 #include "core/engine/data/dataset.h"
 #include "core/spec/model_spec.h"
 
@@ -19,5 +21,10 @@ struct StepFit {
 // By what the points are like on average, before anything is sent; a step that has uncommonly large
 // points is cut later. Errors: those of PlanWire() and of reading the data.
 absl::StatusOr<StepFit> FitSteps(const Dataset& data, const ModelSpec& spec, int64_t shards);
+
+// A batch size that nobody `asked` for is made smaller when its steps cannot be sent, of which
+// `progress` is told. Errors: those of FitSteps(); InvalidArgument when somebody asked.
+absl::Status FitBatch(const Dataset& data, int64_t shards, bool asked, ModelSpec& spec,
+                      ProgressSink& progress);
 
 }  // namespace dslide::cli

@@ -98,7 +98,7 @@ public final class Train {
       spec.setName(given.get("--name"));
     }
     // A trainer outlives the restart of a server, but a wrong address is told soon.
-    Options options = Options.DEFAULT.withTls(tls(given));
+    Options options = Options.DEFAULT.withTls(tls(given)).withPatience(Duration.ofSeconds(30));
     String address = given.getOrDefault("--cluster", "127.0.0.1:7000");
     Cluster.connect(address, options).close();
     options = options.withTimeout(Duration.ofMinutes(5)).withPatience(Duration.ofMinutes(2));

@@ -1,26 +1,41 @@
-// Learns a small generated set on a cluster: embedding forward, hashing, head forward, the loss over
-// all shards, head backward, embedding backward. Several of these, or trainers in other languages
-// that read the same points, may share one job.
+// Trains an embedding and a hashed head on a dslide cluster and measures what they have learned.
 //
-//   node train.js --address 127.0.0.1:7000 [--ca FILE --cert FILE --key FILE] [--job NAME]
+//   node train.js --cluster 127.0.0.1:7000
 //
-// The last line of stdout is one JSON object.
+// Without --data it makes a small set of points. With --data and --model it shares the job with
+// trainers in other languages that are given the same files. The last line of stdout is JSON.
 
+import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import * as dslide from "dslide";
+import { JobStage } from "dslide/v1";
 
-const FEATURES = 1000;
-const LABELS = 1000;
-const DIM = 32;
-const BATCH = 128;
-const EPOCHS = 4;
-const TRAIN_POINTS = 8000;
-const TEST_POINTS = 1000;
-const OWN_FEATURES = 6; // of each label
-const SEED = 7n;
-const LEARNING_RATE = 0.02;
+// Small enough to be learned in seconds; a sample scores 200 rows of 1,000.
+const SMALL_MODEL = {
+  name: "small", activations: "bf16",
+  tables: [
+    { name: "input", role: "embedding", dim: 32, bias_row: true, optimizer: { learning_rate: 0.02 } },
+    {
+      name: "labels", role: "head", dim: 32, optimizer: { learning_rate: 0.02 },
+      head: { max_active: 200 },
+    },
+  ],
+  training: { batch_size: 128, max_epochs: 4, validation_fraction: 0.1 },
+};
 
-/** @typedef {{ ids: number[], label: number }} Point */
+const FLAGS = /** @type {const} */ ({
+  cluster: { type: "string", default: "127.0.0.1:7000" },
+  data: { type: "string" }, model: { type: "string" },
+  name: { type: "string" }, job: { type: "string" },
+  ca: { type: "string" }, cert: { type: "string" }, key: { type: "string" },
+});
+const HELP = `Flags:
+  --cluster HOST:PORT  the coordinator (127.0.0.1:7000)
+  --data FILE          sparse text of points; without it a small set is made
+  --model FILE         JSON of the model; without it a small one
+  --name NAME          of the model; without it that of the file
+  --job JOB            trainers of one job share its work; without it train- and the model's name
+  --ca, --cert, --key  PEM files: authorities of the servers, own certificate and its key`;
 
 /** Small random numbers of a seed, each in [0, bound). @param {number} seed */
 function generator(seed) {
@@ -33,60 +48,198 @@ function generator(seed) {
   };
 }
 
-/** Points that show some of their label's features. @param {number} seed @param {number} count */
-function points(seed, count) {
-  const draw = generator(seed);
-  return Array.from({ length: count }, () => {
-    const label = draw(LABELS);
+/** Points that show some of their label's features. @returns {dslide.PointSet} */
+function generated() {
+  const [numFeatures, numLabels] = [1000, 1000];
+  const draw = generator(1);
+  const points = Array.from({ length: 9000 }, () => {
+    const label = draw(numLabels);
     const own = generator(label + 1);
-    const features = Array.from({ length: OWN_FEATURES }, () => own(FEATURES));
-    const shown = features.filter(() => draw(4) > 0); // three of four
-    return /** @type {Point} */ ({ ids: [...new Set(shown)], label });
+    const features = Array.from({ length: 6 }, () => own(numFeatures));
+    const shown = [...new Set(features.filter(() => draw(4) > 0))]; // three of four
+    const values = new Float32Array(shown.length).fill(1);
+    return { ids: Uint32Array.from(shown).sort(), values, labels: Uint32Array.of(label) };
   });
+  return { points, numFeatures, numLabels, fingerprint: 1n };
 }
 
-/**
- * One step of a batch of points; the sum of their losses.
- * @param {dslide.Model} model @param {dslide.Steps} steps @param {number} step @param {Point[]} batch
- */
-async function trainBatch(model, steps, step, batch) {
-  const { embedding, head, bf16, numFeatures } = dslide.networkOf(model.spec);
-  const [table, labelTable] = [embedding.name ?? "", head.name ?? ""];
-  const [size, learningRate] = [batch.length, LEARNING_RATE];
+/** One trainer of a job. */
+class Trainer {
+  /** @param {dslide.Model} model @param {dslide.PointSet} points @param {string} job */
+  constructor(model, points, job) {
+    const { spec } = model;
+    const training = spec.training;
+    if (
+      !training || training.transform === "tf_idf" || training.propensityStrength ||
+      training.inputDropout || training.hiddenDropout || spec.tables.length !== 2 ||
+      spec.tables[1]?.head?.loss === "sigmoid"
+    ) {
+      throw new dslide.InvalidArgumentError(
+        `model "${model.name}" has dense layers, dropout, tf_idf, propensities or the sigmoid, which ` +
+          "this example does not know: train it with dslide train",
+      );
+    }
+    this.model = model;
+    this.points = points.points;
+    this.network = dslide.networkOf(spec);
+    this.transform = training.transform ?? "l2";
+    this.batchSize = Number(training.batchSize);
+    this.split = new dslide.TrainingSplit(
+      points.points.length, spec.seed ?? 0n, training.validationFraction ?? 0,
+      Number(training.validationMaxSamples ?? 0n),
+    );
+    const { numTraining, numValidation } = this.split;
+    this.job = dslide.jobOf(job, spec, numTraining, numValidation > 0, points.fingerprint);
+    this.step = 0; // of this trainer's own
+    this.samples = 0;
+    this.lastLoss = 0;
+  }
 
-  // The sums of the features' rows, over all shards; then what the activation makes of them.
-  const transform = model.spec.training?.transform ?? "l2";
-  const features = dslide.transformed(dslide.batchOf(batch, numFeatures, "points"), transform);
-  const inputs = model.slice(table, dslide.withBiasRow(features, numFeatures));
-  const sums = await steps.run(step, step, "embedForward", inputs.map((part) => ({
-    table, batch: size,
-    packedRowIds: dslide.packIds(part.offsets, part.ids), values: dslide.bytesOf(part.values),
-  })));
-  let hidden = dslide.rectify(dslide.addParts(sums.map(partialOf), size, DIM));
-  if (bf16) hidden = dslide.roundToBf16(hidden);
+  /** Does its share of the job, until that has ended. @param {dslide.Client} cluster */
+  async train(cluster) {
+    const start = performance.now();
+    const steps = await this.model.steps();
+    const leases = cluster.leases(this.job, { clientId: steps.clientId });
+    try {
+      for await (const work of leases) {
+        if (work.kind === "chunk") work.finish(await this.chunk(steps, work.lease));
+        else if (work.kind === "evaluation") work.finish(await this.evaluate(work.lease));
+        else work.finish(await this.complete(work.lease));
+      }
+    } finally {
+      await steps.close();
+    }
+    if (this.step === 0) {
+      console.error(`NOTE: nothing was left to do of job ${this.job.job}; another run has another --job`);
+    }
+    return {
+      model: this.model.name, job: this.job.job, steps: this.step, samples: this.samples,
+      last_loss: this.lastLoss, best_epoch: Number(leases.result?.bestEpoch ?? -1n),
+      best_p_at_1: leases.result?.bestMetric ?? 0, seconds: (performance.now() - start) / 1000,
+    };
+  }
 
-  // Each shard selects rows by fingerprints and answers its part of the softmax.
-  const ofLabels = dslide.batchOf(batch.map(({ label }) => ({ ids: [label] })), LABELS, "labels");
-  const labels = model.slice(labelTable, ofLabels);
-  const prints = model.hashFamily(labelTable)?.hash(hidden) ?? new Uint32Array();
-  const targets = new Float32Array(size).fill(1); // 1 / number of the sample's labels
-  const forward = await steps.run(step, step, "headForward", labels.map((part) => ({
-    table: labelTable, hidden: dslide.matrix(size, DIM, hidden),
-    fingerprints: dslide.bytesOf(prints),
-    packedLabelIds: dslide.packIds(part.offsets, part.ids), labelTargets: dslide.bytesOf(targets),
-  })));
-  const loss = dslide.combineLoss("softmax", forward, labels, targets);
+  /**
+   * Those of the points with labels: others teach nothing.
+   * @param {number} count @param {(position: number) => number} pointAt
+   */
+  batch(count, pointAt) {
+    const points = Array.from({ length: count }, (_, i) => this.points[pointAt(i)]);
+    return points.filter((point) => point !== undefined).filter(({ labels }) => labels.length > 0);
+  }
 
-  const backward = await steps.run(step, step, "headBackward", labels.map(() => ({
-    table: labelTable, logPartitions: dslide.bytesOf(loss.logPartitions),
-    scale: 1 / size, learningRate,
-  })));
-  const gradient = dslide.addParts(backward.map(gradientOf), size, DIM);
-  const masked = dslide.matrix(size, DIM, dslide.maskGradient(hidden, gradient));
-  await steps.run(step, step, "embedBackward", inputs.map(() => ({
-    table, gradient: masked, learningRate,
-  })));
-  return loss.sum;
+  /**
+   * Trains the points at some positions of an epoch's order.
+   * @param {dslide.Steps} steps @param {Extract<dslide.Lease, { kind: "chunk" }>["lease"]} lease
+   */
+  async chunk(steps, lease) {
+    const [epoch, begin] = [Number(lease.epoch), Number(lease.first)];
+    const end = begin + Number(lease.count);
+    const order = new dslide.EpochOrder(this.split.numTraining, this.job.seed, epoch);
+    const done = { lossSum: 0, samples: 0 };
+    for (let first = begin; first < end; first += this.batchSize) {
+      const count = Math.min(this.batchSize, end - first);
+      const batch = this.batch(count, (i) => this.split.trainingPoint(order.pointAt(first + i)));
+      if (batch.length === 0) continue;
+      const number = Math.floor((epoch * this.split.numTraining + first) / this.batchSize) + 1;
+      done.lossSum += await this.trainBatch(steps, number, batch);
+      done.samples += batch.length;
+    }
+    this.samples += done.samples;
+    if (done.samples > 0) this.lastLoss = done.lossSum / done.samples;
+    return done;
+  }
+
+  /**
+   * One step, which has a number in the job; the sum of the losses.
+   * @param {dslide.Steps} steps @param {number} number @param {dslide.Point[]} batch
+   */
+  async trainBatch(steps, number, batch) {
+    const { embedding, head, bf16, numFeatures, numLabels } = this.network;
+    const [table, labelTable] = [embedding.name ?? "", head.name ?? ""];
+    const [size, dim, step] = [batch.length, Number(embedding.dim), ++this.step];
+
+    // The sums of the features' rows, over all shards; then what the activation makes of them.
+    const scaled = dslide.transformed(dslide.batchOf(batch, numFeatures, "points"), this.transform);
+    const features = embedding.biasRow ? dslide.withBiasRow(scaled, numFeatures) : scaled;
+    const inputs = this.model.slice(table, features);
+    const sums = await steps.run(step, step, "embedForward", inputs.map((part) => ({
+      table, batch: size,
+      packedRowIds: dslide.packIds(part.offsets, part.ids), values: dslide.bytesOf(part.values),
+    })));
+    let hidden = dslide.rectify(dslide.addParts(sums.map(partialOf), size, dim));
+    if (bf16) hidden = dslide.roundToBf16(hidden);
+    const shown = bf16 ? dslide.bf16Matrix(size, dim, hidden) : dslide.matrix(size, dim, hidden);
+
+    // Each shard selects rows by fingerprints and answers its part of the softmax.
+    const ofLabels = dslide.batchOf(batch.map((point) => ({ ids: point.labels })), numLabels, "labels");
+    const labels = this.model.slice(labelTable, ofLabels);
+    const prints = this.model.hashFamily(labelTable)?.hash(hidden) ?? new Uint32Array();
+    const targets = Float32Array.from(batch, (point) => 1 / point.labels.length);
+    const forward = await steps.run(step, step, "headForward", labels.map((part) => ({
+      table: labelTable, hidden: shown, fingerprints: dslide.bytesOf(prints),
+      packedLabelIds: dslide.packIds(part.offsets, part.ids), labelTargets: dslide.bytesOf(targets),
+    })));
+    const loss = dslide.combineLoss("softmax", forward, labels, targets);
+
+    const backward = await steps.run(step, step, "headBackward", labels.map(() => ({
+      table: labelTable, logPartitions: dslide.bytesOf(loss.logPartitions),
+      scale: 1 / size, learningRate: dslide.learningRate(head.optimizer, number),
+    })));
+    const gradient = dslide.addParts(backward.map(gradientOf), size, dim);
+    const masked = dslide.maskGradient(hidden, gradient);
+    const change = bf16 ? dslide.bf16Matrix(size, dim, masked) : dslide.matrix(size, dim, masked);
+    await steps.run(step, step, "embedBackward", inputs.map(() => ({
+      table, gradient: change, learningRate: dslide.learningRate(embedding.optimizer, number),
+    })));
+    return loss.sum;
+  }
+
+  /**
+   * Measures P@1 on the held-out points, and keeps the rows when they are the best so far.
+   * @param {Extract<dslide.Lease, { kind: "evaluation" }>["lease"]} lease
+   */
+  async evaluate(lease) {
+    const { numValidation } = this.split;
+    let [hits, labelled] = [0, 0];
+    for (let first = 0; first < numValidation; first += 256) {
+      const count = Math.min(256, numValidation - first);
+      const batch = this.batch(count, (i) => this.split.validationPoint(first + i));
+      if (batch.length === 0) continue;
+      const best = await this.model.predict(batch, { k: 1 });
+      hits += best.filter(([top], i) => top && batch[i]?.labels.includes(top.id)).length;
+      labelled += batch.length;
+    }
+    const metric = hits / Math.max(labelled, 1);
+    console.error(`epoch ${lease.epoch + 1n}: P@1 ${metric.toFixed(4)} on ${labelled} held-out points`);
+    if (metric > lease.metricToBeat) {
+      try {
+        await this.model.saveCheckpoint(dslide.bestCheckpoint(this.job.job));
+      } catch (error) {
+        if (!(error instanceof dslide.FailedPreconditionError)) throw error;
+        console.error(`NOTE: the best epoch cannot be kept: ${error.message}`);
+      }
+    }
+    return { metric };
+  }
+
+  /**
+   * Restores the rows of the best epoch; the other trainers wait for that.
+   * @param {Extract<dslide.Lease, { kind: "stage" }>["lease"]} lease
+   */
+  async complete(lease) {
+    if (lease.stage !== JobStage.COMPLETION || lease.bestEpoch < 0n) return { bestRestored: false };
+    try {
+      await this.model.restoreCheckpoint(dslide.bestCheckpoint(this.job.job));
+      return { bestRestored: true };
+    } catch (error) {
+      const gone =
+        error instanceof dslide.NotFoundError || error instanceof dslide.FailedPreconditionError;
+      if (!gone) throw error;
+      console.error(`NOTE: the best epoch was not kept: ${error.message}`);
+      return { bestRestored: false };
+    }
+  }
 }
 
 /** @param {dslide.ResultOf<"embedForward">} result */
@@ -101,81 +254,32 @@ function gradientOf({ hiddenGradient }) {
   throw new dslide.InternalError("a shard answered no gradient");
 }
 
-/** The share of points whose best label is theirs. @param {dslide.Model} model @param {boolean} hashed */
-async function precision(model, hashed) {
-  const test = points(2, TEST_POINTS);
-  const best = await model.predict(test, { k: 1, hashed });
-  return best.filter(([first], i) => first?.id === test[i]?.label).length / test.length;
-}
-
-/** @param {dslide.Client} cluster @param {string} job */
-async function train(cluster, job) {
-  const optimizer = { learning_rate: LEARNING_RATE };
-  const model = await cluster.createModel({
-    name: job, seed: "7", activations: "bf16",
-    tables: [
-      { name: "input", role: "embedding", rows: FEATURES + 1, dim: DIM, bias_row: true, optimizer },
-      { name: "labels", role: "head", rows: LABELS, dim: DIM, optimizer, head: { max_active: 200 } },
-    ],
-    training: { batch_size: BATCH, max_epochs: EPOCHS },
-  });
-  const data = points(1, TRAIN_POINTS);
-  const steps = await model.steps();
-  let [step, lossSum, samples] = [0, 0, 0];
-  try {
-    const leases = cluster.leases({
-      job, model: job, samplesPerEpoch: BigInt(data.length), chunkSamples: BigInt(16 * BATCH),
-      maxEpochs: BigInt(EPOCHS), seed: SEED, ...training(model),
-    }, { clientId: steps.clientId });
-    for await (const work of leases) {
-      if (work.kind !== "chunk") throw new Error(`the job asks for no ${work.kind}`);
-      const [first, count] = [Number(work.lease.first), Number(work.lease.count)];
-      const order = new dslide.EpochOrder(data.length, SEED, Number(work.lease.epoch));
-      let chunkLoss = 0;
-      for (let at = first; at < first + count; at += BATCH) {
-        const size = Math.min(BATCH, first + count - at);
-        const batch = Array.from({ length: size }, (_, i) => data[order.pointAt(at + i)]);
-        chunkLoss += await trainBatch(model, steps, ++step, /** @type {Point[]} */ (batch));
-      }
-      work.finish({ lossSum: chunkLoss, samples: count });
-      [lossSum, samples] = [lossSum + chunkLoss, samples + count];
-      console.error(`epoch ${work.lease.epoch}: loss ${(chunkLoss / count).toFixed(3)}`);
-    }
-  } finally {
-    await steps.close();
-  }
-  return {
-    model: job, shards: cluster.numShards, steps: step, samples, loss: lossSum / samples,
-    p_at_1: await precision(model, false), p_at_1_hashed: await precision(model, true),
-  };
-}
-
-/** What trainers of one job agree on beside the points. @param {dslide.Model} model */
-function training({ spec }) {
-  const rates = spec.tables.map(({ name, optimizer }) => ({
-    table: name ?? "", learningRate: LEARNING_RATE,
-    ...(optimizer?.schedule ? { schedule: optimizer.schedule } : {}),
-  }));
-  return { rates, ...(spec.training ? { training: spec.training } : {}) };
-}
-
 async function main() {
-  const { values } = parseArgs({
-    options: {
-      address: { type: "string", default: "127.0.0.1:7000" },
-      job: { type: "string", default: "node-example" },
-      ca: { type: "string" }, cert: { type: "string" }, key: { type: "string" },
-    },
-  });
+  const { values } = parsed();
+  const points = values.data ? await dslide.readPoints(values.data) : generated();
+  const asked = values.model ? JSON.parse(readFileSync(values.model, "utf8")) : SMALL_MODEL;
+  const spec = dslide.fitSpec(asked, points.numFeatures, points.numLabels);
+  if (values.name) spec.name = values.name;
+  const job = values.job ?? `train-${spec.name}`;
   const { ca, cert, key } = values;
-  const cluster = await dslide.connect(values.address, {
-    job: values.job,
-    ...(ca && cert && key ? { tls: { ca, cert, key } } : {}),
-  });
+  const tls = ca && cert && key ? { tls: { ca, cert, key } } : {};
+  // A trainer outlives the restart of a server, but a wrong address is told soon.
+  await (await dslide.connect(values.cluster, { patienceMs: 30_000, ...tls })).close();
+  const patient = { job, timeoutMs: 300_000, patienceMs: 120_000, ...tls };
+  const cluster = await dslide.connect(values.cluster, patient);
   try {
-    console.log(JSON.stringify(await train(cluster, values.job)));
+    const trainer = new Trainer(await cluster.createModel(spec), points, job);
+    console.log(JSON.stringify(await trainer.train(cluster)));
   } finally {
     await cluster.close();
+  }
+}
+
+function parsed() {
+  try {
+    return parseArgs({ options: FLAGS });
+  } catch (error) {
+    throw new dslide.InvalidArgumentError(`${error instanceof Error ? error.message : error}\n${HELP}`);
   }
 }
 

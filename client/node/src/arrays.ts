@@ -66,6 +66,12 @@ export function matrix(rows: number, cols: number, numbers: Float32Array): Matri
   return create(MatrixSchema, { rows, cols, elementType: ElementType.F32, data });
 }
 
+/** The same rounded to bf16, in half of the bytes. */
+export function bf16Matrix(rows: number, cols: number, numbers: Float32Array): Matrix {
+  const data = bytesOf(toBf16(numbers));
+  return create(MatrixSchema, { rows, cols, elementType: ElementType.BF16, data });
+}
+
 /** The numbers of a received matrix, f32 [rows, cols]. */
 export function fromMatrix(message: Matrix): Float32Array {
   const numbers =

@@ -4,7 +4,17 @@
  * @module
  */
 
-export { bytesOf, floats, fromBf16, fromMatrix, matrix, packIds, toBf16, u32s } from "./arrays.js";
+export {
+  bf16Matrix,
+  bytesOf,
+  floats,
+  fromBf16,
+  fromMatrix,
+  matrix,
+  packIds,
+  toBf16,
+  u32s,
+} from "./arrays.js";
 export { Client, connect, Model } from "./client.js";
 export * from "./errors.js";
 export { firstRows } from "./first_rows.js";
@@ -23,10 +33,12 @@ export {
   roundToBf16,
 } from "./network.js";
 export { EpochOrder, TrainingSplit } from "./order.js";
+export { parsePoints, type Point, type PointSet, readPoints } from "./points.js";
 export { connectPredictor, type PredictOptions, Predictor, type Query } from "./predictor.js";
 export { type GatherOptions, type Rows, type ScatterOptions } from "./rows.js";
 export { type Batch, batchOf, type Sample, sliceBatch, transformed, withBiasRow } from "./samples.js";
 export { type ResultOf, Steps } from "./steps.js";
 export { type Scored, type TopKOptions } from "./top_k.js";
+export { bestCheckpoint, fitSpec, jobOf, learningRate } from "./training.js";
 export { type CallOptions, type ConnectOptions, type Tls } from "./transport.js";
 export { version } from "./version.js";

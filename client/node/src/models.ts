@@ -13,7 +13,8 @@ import { type CallOptions, LONG_TIMEOUT_MS } from "./transport.js";
 /** A spec as the JSON files of docs/models have it, or the message. */
 export type SpecLike = ModelSpec | JsonValue;
 
-function parsed(spec: SpecLike): ModelSpec {
+/** The message of a spec. InvalidArgumentError: it is none. */
+export function parseSpec(spec: SpecLike): ModelSpec {
   if (typeof spec === "object" && spec !== null && "$typeName" in spec) return spec as ModelSpec;
   try {
     return fromJson(ModelSpecSchema, spec as JsonValue);
@@ -31,7 +32,7 @@ export async function createModel(
   spec: SpecLike,
   options: CallOptions,
 ): Promise<ModelSpec> {
-  const wanted = parsed(spec);
+  const wanted = parseSpec(spec);
   const request: MessageInitShape<typeof CoordinatorService.method.registerModel.input> = {
     spec: wanted,
   };

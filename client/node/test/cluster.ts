@@ -77,6 +77,18 @@ export class Fixture {
   }
 }
 
+/** Runs an example as users do, from where the package is installed; what it prints. */
+export async function runExample(name: string, ...flags: (string | number)[]): Promise<string> {
+  const installed = process.env["DSLIDE_NODE_USER"] ? "node_modules/dslide/" : "";
+  const command = [`${installed}examples/${name}`, ...flags.map(String)];
+  const child = spawn(process.execPath, command, { cwd: USER, stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  child.stdout.on("data", (text) => (said += text));
+  const [code] = (await once(child, "close")) as [number];
+  if (code !== 0) throw new Error(`${name} ended with ${code}`);
+  return said;
+}
+
 /** Ends a process, whose own children end with its standard input. */
 export async function kill(child: ChildProcess, signal: NodeJS.Signals = "SIGINT"): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;

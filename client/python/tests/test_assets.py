@@ -141,3 +141,10 @@ def test_a_model_grows_by_the_labels_of_new_data(
     assert cluster.grow_model(dropped, "labels", more + 3).tables[1].rows == more + 3
     with pytest.raises(dslide.FailedPreconditionError, match="fewer"):
         cluster.grow_model(dropped, "labels", more)
+
+    assert cluster.retire_labels(dropped, [3, 0, 2], dry_run=True).retired_labels == "0,2-3"
+    assert not cluster.model(dropped).spec.retired_labels
+    cluster.retire_labels(dropped, range(more))
+    assert cluster.retire_labels(dropped, [1], restore=True).retired_labels == f"0,2-{more - 1}"
+    with pytest.raises(dslide.InvalidArgumentError, match="all labels"):
+        cluster.retire_labels(dropped, range(more + 3))

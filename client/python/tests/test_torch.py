@@ -227,6 +227,18 @@ def test_a_hashed_head_learns_with_the_layers_before_it(cluster: dslide.LocalClu
         module.close()
 
 
+def test_hash_settings_are_those_of_a_model_spec(cluster: dslide.LocalCluster) -> None:
+    options = HashedOptions(max_active=200, tables=8, hash={"proposed_per_sample": 10})
+    loss = LinearCrossEntropyLoss(IN, 6000, options=options, cluster=cluster)
+    found = cluster.model(loss.model_name).spec.tables[0].head.hash
+    assert (found.num_tables, found.proposed_per_sample) == (8, 10)
+    loss.close()
+    with pytest.raises(dslide.InvalidArgumentError, match="no_such_setting"):
+        LinearCrossEntropyLoss(
+            IN, 6000, options=HashedOptions(hash={"no_such_setting": 1}), cluster=cluster
+        )
+
+
 @pytest.mark.parametrize("mode", ["mean", "sum"])
 def test_is_the_bag_of_pytorch(mode: str, cluster: dslide.LocalCluster) -> None:
     theirs = torch.nn.EmbeddingBag(40, 6, mode=mode, padding_idx=5)

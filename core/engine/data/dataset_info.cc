@@ -146,7 +146,7 @@ absl::Status CheckHasLabels(const Dataset& data) {
       absl::StrCat(data.path(),
                    ": no point has a label, so there is nothing to learn or to measure (a line is "
                    "label,label,... feature:value ..., and that of a point without labels begins "
-                   "with a blank)"));
+                   "with a blank; labels that the model has retired do not count)"));
 }
 
 absl::StatusOr<std::vector<RowId>> MostFrequentLabels(const Dataset& data, int64_t count,

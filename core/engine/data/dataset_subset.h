@@ -1,14 +1,18 @@
-// Some of the points of a dataset, as a dataset of their own.
+// Parts of a dataset, as datasets of their own: some of its points, or all without some labels.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/base/ids.h"
 #include "core/engine/data/dataset.h"
 
 namespace dslide {
@@ -39,6 +43,36 @@ class DatasetSubset final : public Dataset {
   const Dataset& whole_;
   const std::vector<int64_t> points_;
   uint64_t fingerprint_;
+};
+
+// Points keep their numbers; some have no label any more.
+//
+// Thread safety: immutable.
+class DatasetWithoutLabels final : public Dataset {
+ public:
+  // left_out: whether a label is.
+  DatasetWithoutLabels(std::unique_ptr<Dataset> whole, std::function<bool(RowId)> left_out)
+      : whole_(std::move(whole)), left_out_(std::move(left_out)) {}
+
+  const std::string& path() const override { return whole_->path(); }
+  int64_t num_points() const override { return whole_->num_points(); }
+  int64_t num_features() const override { return whole_->num_features(); }
+  int64_t num_labels() const override { return whole_->num_labels(); }
+  absl::Status ReadSamples(absl::Span<const int64_t> points, SparseBatch* batch) const override;
+  absl::string_view FeatureName(int64_t feature) const override {
+    return whole_->FeatureName(feature);
+  }
+  absl::string_view LabelName(int64_t label) const override { return whole_->LabelName(label); }
+  absl::Span<const int64_t> DocumentFrequency() const override {
+    return whole_->DocumentFrequency();
+  }
+  // That of the whole: trainers of one job may have begun before and after a label was left out.
+  uint64_t Fingerprint() const override { return whole_->Fingerprint(); }
+  const std::vector<std::string>& Notes() const override { return whole_->Notes(); }
+
+ private:
+  const std::unique_ptr<Dataset> whole_;
+  const std::function<bool(RowId)> left_out_;
 };
 
 }  // namespace dslide

@@ -295,7 +295,8 @@ HeadTable::Candidates HeadTable::Search(const RowReader& reader, absl::Span<cons
     Selection selection;
     index_->Select(mine, /*labels=*/{}, budget / kBudgetPerBucketRow, scratch.select, selection);
     for (const LocalRow row : selection.active) {
-      if (!longest->Has(row)) rows.push_back(row);
+      const bool left_out = !left_out_.empty() && left_out_[row.value()] != 0;
+      if (!left_out && !longest->Has(row)) rows.push_back(row);
     }
     longest->FindNear(hidden.subspan(static_cast<size_t>(query * dim), static_cast<size_t>(dim)),
                       budget - static_cast<int64_t>(rows.size()), scratch.near, rows);
@@ -315,7 +316,7 @@ ScoredRows HeadTable::TopK(absl::Span<const float> hidden, int64_t batch, int64_
                            int64_t budget) const {
   const RowReader reader = RowReader::Averaged(*store_, applied_);
   if (index_ == nullptr || fingerprints.empty()) {
-    return ExactTopK(reader, hidden, batch, k, parallelism);
+    return ExactTopK(reader, hidden, batch, k, parallelism, left_out_);
   }
   if (budget > 0 && index_->built()) {
     return SearchTopK(reader, hidden, batch, k, fingerprints, std::max(ShareOf(budget), k),
@@ -323,7 +324,7 @@ ScoredRows HeadTable::TopK(absl::Span<const float> hidden, int64_t batch, int64_
   }
   const Candidates candidates =
       SelectWithin(fingerprints, batch, std::max(max_active_, k), parallelism);
-  return CandidateTopK(reader, hidden, candidates, k, parallelism);
+  return CandidateTopK(reader, hidden, candidates, k, parallelism, left_out_);
 }
 
 ScoredRows HeadTable::SearchTopK(const RowReader& reader, absl::Span<const float> hidden,
@@ -339,7 +340,7 @@ ScoredRows HeadTable::SearchTopK(const RowReader& reader, absl::Span<const float
     const Candidates candidates =
         Search(reader, asked, fingerprints.subspan(first * num_tables, count * num_tables), count,
                budget, parallelism);
-    const ScoredRows part = CandidateTopK(reader, asked, candidates, k, parallelism);
+    const ScoredRows part = CandidateTopK(reader, asked, candidates, k, parallelism, left_out_);
     all.rows.insert(all.rows.end(), part.rows.begin(), part.rows.end());
     all.logits.insert(all.logits.end(), part.logits.begin(), part.logits.end());
     all.by_query.insert(all.by_query.end(), part.by_query.begin(), part.by_query.end());
@@ -349,7 +350,7 @@ ScoredRows HeadTable::SearchTopK(const RowReader& reader, absl::Span<const float
 }
 
 int64_t HeadTable::memory_bytes() const {
-  return store_->memory_bytes() + static_cast<int64_t>(dirty_.size()) +
+  return store_->memory_bytes() + static_cast<int64_t>(dirty_.size() + left_out_.size()) +
          (index_ == nullptr ? 0 : index_->memory_bytes());
 }
 

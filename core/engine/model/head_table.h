@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -101,6 +102,10 @@ class HeadTable {
                   absl::Span<const uint32_t> fingerprints, Parallelism parallelism,
                   int64_t budget = 0) const;
 
+  // Rows that TopK() never answers with from now on, whatever finds them: [num_rows], or empty.
+  void LeaveOut(std::vector<uint8_t> rows) { left_out_ = std::move(rows); }
+  LeftOutRows left_out() const { return left_out_; }
+
   // Rows each query would select without labels: sorted unique local rows, compressed by sample.
   //   max_active : over all shards, cut to this shard's share; 0: the table's own.
   // Without an index every row is selected for every query: [batch, num_rows] in all.
@@ -146,7 +151,8 @@ class HeadTable {
   int64_t proposals_ = 0;   // of a sample, this shard's part
   int64_t drawn_ = 0;       // of max_active_, this shard's part
   Step applied_ = Step(0);
-  std::vector<uint8_t> dirty_;  // [num_rows]
+  std::vector<uint8_t> dirty_;     // [num_rows]
+  std::vector<uint8_t> left_out_;  // [num_rows], or empty
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<Longest> longest_;  // of predictions; has a lock of its own
   StageTimes* times_ = nullptr;

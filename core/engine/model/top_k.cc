@@ -61,10 +61,11 @@ void PrefetchRow(const RowReader& reader, int64_t row, int64_t end) {
 // A pass over rows: every query is multiplied with every row.
 void MultiplyRows(const RowReader& reader, const AlignedRows& hidden,
                   absl::Span<const uint32_t> queries, int64_t begin, int64_t end,
-                  ThreadTops& found) {
+                  LeftOutRows left_out, ThreadTops& found) {
   const int64_t dim = reader.store().dim();
   for (int64_t i = begin; i < end; ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
+    if (!left_out.empty() && left_out[static_cast<size_t>(i)] != 0) continue;
     PrefetchRow(reader, i + kRankedRowsAhead, end);
     RowLogits(reader.Weights(row, found.widened.data()), reader.Bias(row), hidden.data(), dim,
               hidden.stride(), queries, found.logits.data());
@@ -85,10 +86,11 @@ struct RoundedRows {
 // Scores the rows exactly for those queries of a block that they can matter to, bit by bit of
 // `reached`: the logits are those of MultiplyRows().
 void OfferReached(const RowStore& store, const AlignedRows& hidden, const RoundedRows& rows,
-                  int64_t block, const uint32_t* reached, ThreadTops& found) {
+                  int64_t block, const uint32_t* reached, LeftOutRows left_out, ThreadTops& found) {
   uint32_t samples[kScanQueries];
   for (int64_t r = 0; r < rows.count; ++r) {
     if (reached[r] == 0) continue;
+    if (!left_out.empty() && left_out[static_cast<size_t>(rows.first + r)] != 0) continue;
     size_t count = 0;
     for (uint32_t left = reached[r]; left != 0; left &= left - 1) {
       samples[count++] = static_cast<uint32_t>(block * kScanQueries + std::countr_zero(left));
@@ -103,7 +105,7 @@ void OfferReached(const RowStore& store, const AlignedRows& hidden, const Rounde
 // The same as MultiplyRows(), where products of whole numbers say first which queries a row can
 // matter to. Rows are brought to the cache bit by bit: a core has only so many reads under way.
 void ScanRoundedRows(const RowReader& reader, const AlignedRows& hidden, const ScanQueries& queries,
-                     int64_t begin, int64_t end, ThreadTops& found) {
+                     int64_t begin, int64_t end, LeftOutRows left_out, ThreadTops& found) {
   const RowStore& store = reader.store();
   RoundedRows rows;
   uint32_t reached[kRoundedRows];
@@ -125,7 +127,7 @@ void ScanRoundedRows(const RowReader& reader, const AlignedRows& hidden, const S
       if (ahead < all_ahead) PrefetchRow(reader, ahead++, end);
       ReachedQueries(whole, rows.scanned, rows.count, queries.Block(block, found.thresholds.data()),
                      reached);
-      OfferReached(store, hidden, rows, block, reached, found);
+      OfferReached(store, hidden, rows, block, reached, left_out, found);
     }
     while (ahead < all_ahead) PrefetchRow(reader, ahead++, end);
   }
@@ -170,12 +172,13 @@ void TopRows::Write(RowId* rows, float* logits) {
 }
 
 ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
-                     int64_t k, Parallelism parallelism) {
+                     int64_t k, Parallelism parallelism, LeftOutRows left_out) {
   const RowStore& store = reader.store();
   ScoredRows answer = EmptyAnswer(batch, k);
   const int64_t num_rows = store.num_rows();
-  answer.scored_rows = batch * num_rows;
-  answer.by_query.assign(static_cast<size_t>(batch), static_cast<uint32_t>(num_rows));
+  const int64_t scored = num_rows - std::count(left_out.begin(), left_out.end(), 1);
+  answer.scored_rows = batch * scored;
+  answer.by_query.assign(static_cast<size_t>(batch), static_cast<uint32_t>(scored));
   const int64_t grains = (num_rows + kRankedRowsPerGrain - 1) / kRankedRowsPerGrain;
   std::vector<uint32_t> queries(std::min(batch, kQueriesPerPass));
   std::iota(queries.begin(), queries.end(), 0);
@@ -194,10 +197,10 @@ ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, in
       const int64_t begin = grain * kRankedRowsPerGrain;
       const int64_t end = std::min(num_rows, begin + kRankedRowsPerGrain);
       if (rounded.has_value()) {
-        ScanRoundedRows(reader, hidden_rows, *rounded, begin, end, found[thread]);
+        ScanRoundedRows(reader, hidden_rows, *rounded, begin, end, left_out, found[thread]);
       } else {
         MultiplyRows(reader, hidden_rows, absl::MakeConstSpan(queries).subspan(0, count), begin,
-                     end, found[thread]);
+                     end, left_out, found[thread]);
       }
     });
     for (int64_t q = 0; q < count; ++q) {
@@ -211,15 +214,14 @@ ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, in
 
 ScoredRows CandidateTopK(const RowReader& reader, absl::Span<const float> hidden,
                          const ExplicitRows<LocalRow>& candidates, int64_t k,
-                         Parallelism parallelism) {
+                         Parallelism parallelism, LeftOutRows left_out) {
   const RowStore& store = reader.store();
   const std::vector<uint32_t>& offsets = candidates.offsets;
   const int64_t batch = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t dim = store.dim();
   ScoredRows answer = EmptyAnswer(batch, k);
   answer.exact = false;
-  answer.scored_rows = static_cast<int64_t>(candidates.rows.size());
-  for (int64_t q = 0; q < batch; ++q) answer.by_query.push_back(offsets[q + 1] - offsets[q]);
+  answer.by_query.resize(static_cast<size_t>(batch));
   std::vector<AlignedFloats> widened(std::max(1, parallelism.threads));
   for (AlignedFloats& row : widened) row.Resize(store.stride());
   ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int thread) {
@@ -229,6 +231,8 @@ ScoredRows CandidateTopK(const RowReader& reader, absl::Span<const float> hidden
       if (i + kRankedRowsAhead < offsets[query + 1])
         reader.Prefetch(candidates.rows[i + kRankedRowsAhead]);
       const LocalRow row = candidates.rows[i];
+      if (!left_out.empty() && left_out[row.value()] != 0) continue;
+      ++answer.by_query[static_cast<size_t>(query)];
       float logit = 0.0f;
       RowLogits(reader.Weights(row, widened[thread].data()), reader.Bias(row), hidden.data(), dim,
                 dim, {&sample, 1}, &logit);
@@ -237,6 +241,7 @@ ScoredRows CandidateTopK(const RowReader& reader, absl::Span<const float> hidden
     }
     best.Write(answer.rows.data() + query * k, answer.logits.data() + query * k);
   });
+  for (const uint32_t scored : answer.by_query) answer.scored_rows += scored;
   return answer;
 }
 

@@ -45,14 +45,17 @@ class TopRows {
   std::vector<Entry> heap_;  // the worst is on top
 };
 
+// Rows that no answer may hold: [num_rows], 0 for the others; empty: there is none.
+using LeftOutRows = absl::Span<const uint8_t>;
+
 // Scans all rows. hidden: [batch, dim]. k >= 0.
 ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
-                     int64_t k, Parallelism parallelism);
+                     int64_t k, Parallelism parallelism, LeftOutRows left_out = {});
 
 // Scores the rows of query q for it; `exact` is false. Their logits are those of the table plus the
 // candidates' offsets; weights are not looked at.
 ScoredRows CandidateTopK(const RowReader& reader, absl::Span<const float> hidden,
                          const ExplicitRows<LocalRow>& candidates, int64_t k,
-                         Parallelism parallelism);
+                         Parallelism parallelism, LeftOutRows left_out = {});
 
 }  // namespace dslide

@@ -7,6 +7,20 @@
       containerName: trainer
       resource: limits.cpu
 {{- end }}
+{{- with .Values.trainer.dataset }}
+{{- if .cacheClaim }}
+- name: DSLIDE_DATA_CACHE
+  value: /var/cache/dslide/data
+{{- end }}
+{{- with .cacheSize }}
+- name: DSLIDE_DATA_CACHE_SIZE
+  value: {{ . | quote }}
+{{- end }}
+{{- with .patience }}
+- name: DSLIDE_DATA_PATIENCE
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- with .Values.trainer.extraEnv }}
 {{ toYaml . }}
 {{- end }}
@@ -86,9 +100,15 @@ template:
         env:
           {{- . | nindent 10 }}
         {{- end }}
-        {{- with $trainer.extraEnvFrom }}
+        {{- if or $trainer.dataset.existingSecret $trainer.extraEnvFrom }}
         envFrom:
+          {{- with $trainer.dataset.existingSecret }}
+          - secretRef:
+              name: {{ . }}
+          {{- end }}
+          {{- with $trainer.extraEnvFrom }}
           {{- toYaml . | nindent 10 }}
+          {{- end }}
         {{- end }}
         ports:
           - name: admin
@@ -104,6 +124,10 @@ template:
             mountPath: /etc/dslide/model
             readOnly: true
           {{- end }}
+          {{- if $trainer.dataset.cacheClaim }}
+          - name: data-cache
+            mountPath: /var/cache/dslide
+          {{- end }}
           {{- with $trainer.extraVolumeMounts }}
           {{- toYaml . | nindent 10 }}
           {{- end }}
@@ -116,6 +140,11 @@ template:
       - name: model
         configMap:
           name: {{ include "dslide.fullname" . }}-model-{{ toJson $trainer.model | sha256sum | trunc 8 }}
+      {{- end }}
+      {{- with $trainer.dataset.cacheClaim }}
+      - name: data-cache
+        persistentVolumeClaim:
+          claimName: {{ . }}
       {{- end }}
       {{- with $trainer.extraVolumes }}
       {{- toYaml . | nindent 6 }}

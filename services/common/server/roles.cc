@@ -30,6 +30,8 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.CoordinatorService/RegisterModel", kTrainingOrOperators},
     // Of a stream of data with labels that the model does not have.
     {"/dslide.v1.CoordinatorService/GrowModel", kTrainingOrOperators},
+    // And of one whose labels are gone.
+    {"/dslide.v1.CoordinatorService/RetireLabels", kTrainingOrOperators},
     {"/dslide.v1.CoordinatorService/ListModels", kReading},
     {"/dslide.v1.CoordinatorService/UnregisterModel", kOperators},
     {"/dslide.v1.CoordinatorService/ListModelAssets", kReading},

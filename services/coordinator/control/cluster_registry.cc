@@ -261,7 +261,12 @@ absl::StatusOr<ModelSpec> ClusterRegistry::GrownModel(const std::string& name,
   return catalog_.Grown(name, table, rows);
 }
 
-absl::Status ClusterRegistry::PutGrownModel(const ModelSpec& spec, const ClusterMap& map) {
+absl::StatusOr<ModelSpec> ClusterRegistry::RetiredModel(const RetirementRequest& request) const {
+  const absl::MutexLock lock(&mu_);
+  return catalog_.WithRetiredLabels(request.model, request.labels, request.restore);
+}
+
+absl::Status ClusterRegistry::PutChangedModel(const ModelSpec& spec, const ClusterMap& map) {
   const absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(PutModelLocked(spec));
   for (const ShardInfo& shard : map.shards) returned_[shard.shard] = shard.generation;

@@ -24,6 +24,13 @@
 
 namespace dslide::coordinator {
 
+struct RetirementRequest {
+  std::string model;
+  RetiredLabels labels = {};
+  bool restore = false;  // they are in use again
+  bool dry_run = false;
+};
+
 // The state machines of membership and models behind one lock, with what of them outlives the
 // process. It calls nobody. Thread safety: safe from any thread.
 class ClusterRegistry {
@@ -66,10 +73,12 @@ class ClusterRegistry {
   // A model as it would be with so many rows in a table. Errors: those of Catalog::Grown.
   absl::StatusOr<ModelSpec> GrownModel(const std::string& name, const std::string& table,
                                        int64_t rows) const;
+  // A model as it would be with these labels retired. Errors: those of Catalog::WithRetiredLabels.
+  absl::StatusOr<ModelSpec> RetiredModel(const RetirementRequest& request) const;
   // Durable when they return. Errors: those of Catalog and CatalogStore.
   absl::Status AddModel(const ModelSpec& spec);
-  // In the place of the one of its name; every shard of the map is to get its rows.
-  absl::Status PutGrownModel(const ModelSpec& spec, const ClusterMap& map);
+  // In the place of the one of its name; every shard of the map is to get what is new of it.
+  absl::Status PutChangedModel(const ModelSpec& spec, const ClusterMap& map);
   absl::Status RemoveModel(const std::string& name);
   // Makes the models those of a checkpoint. Errors: those of CatalogStore; repeat it.
   absl::Status ReplaceModels(const std::vector<ModelSpec>& models);

@@ -94,6 +94,11 @@ absl::StatusOr<ModelGrowth> Coordinator::GrowModel(const GrowthRequest& request,
   return models_.Acquire()->Grow(request, timeout);
 }
 
+absl::StatusOr<ModelRetirement> Coordinator::RetireLabels(const RetirementRequest& request,
+                                                          absl::Duration timeout) {
+  return models_.Acquire()->RetireLabels(request, timeout);
+}
+
 absl::Status Coordinator::UnregisterModel(const std::string& model, bool force,
                                           absl::Duration timeout) {
   if (!force) RETURN_IF_ERROR(jobs_.CheckIdle(model));

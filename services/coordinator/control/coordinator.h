@@ -73,6 +73,8 @@ class Coordinator {
   // --- Models: those of ModelRollout, one after another.
   absl::StatusOr<bool> RegisterModel(const ModelSpec& spec, absl::Duration timeout);
   absl::StatusOr<ModelGrowth> GrowModel(const GrowthRequest& request, absl::Duration timeout);
+  absl::StatusOr<ModelRetirement> RetireLabels(const RetirementRequest& request,
+                                               absl::Duration timeout);
   // Unless forced, also those of JobTable::CheckIdle().
   absl::Status UnregisterModel(const std::string& model, bool force, absl::Duration timeout);
 

@@ -50,7 +50,11 @@ absl::StatusOr<bool> ModelRollout::Create(const ModelSpec& spec, absl::Duration 
   const size_t count = map.shards.size();
   std::vector<absl::Status> results(count);
   std::vector<char> created(count, 0);  // not vector<bool>: threads write neighbours
-  ASSIGN_OR_RETURN(const CreateModelCommand command, CommandFor(spec, map, ShardId(0)));
+  ASSIGN_OR_RETURN(CreateModelCommand command, CommandFor(spec, map, ShardId(0)));
+  // A shard that lost a known model leaves out its labels, whatever the trainer knows of them.
+  for (const ModelSpec& known : registry_->ListModels()) {
+    if (known.name == spec.name) command.spec.retired_labels = known.retired_labels;
+  }
   FanOut(
       count,
       [&](size_t i) {
@@ -82,8 +86,8 @@ absl::StatusOr<bool> ModelRollout::Create(const ModelSpec& spec, absl::Duration 
   return true;
 }
 
-absl::Status ModelRollout::GrowOn(const ClusterMap& map, const CreateModelCommand& command,
-                                  absl::Duration timeout) {
+absl::Status ModelRollout::ChangeOn(const ClusterMap& map, const CreateModelCommand& command,
+                                    absl::string_view what, absl::Duration timeout) {
   std::vector<absl::Status> results(map.shards.size());
   FanOut(
       results.size(),
@@ -96,7 +100,7 @@ absl::Status ModelRollout::GrowOn(const ClusterMap& map, const CreateModelComman
         }
       },
       options_.calls_at_once);
-  return CombineFailures(absl::StrCat("growing model \"", command.spec.name, "\""), map.shards,
+  return CombineFailures(absl::StrCat(what, " model \"", command.spec.name, "\""), map.shards,
                          results);
 }
 
@@ -112,17 +116,42 @@ absl::StatusOr<ModelGrowth> ModelRollout::Grow(const GrowthRequest& request,
   ASSIGN_OR_RETURN(CreateModelCommand command, CommandFor(growth.spec, map, ShardId(0)));
   command.grow = true;
   command.dry_run = true;
-  RETURN_IF_ERROR(GrowOn(map, command, timeout));
+  RETURN_IF_ERROR(ChangeOn(map, command, "growing", timeout));
   if (request.dry_run) return growth;
   // First: from here on a shard that was away grows when it comes back.
-  RETURN_IF_ERROR(registry_->PutGrownModel(growth.spec, map));
+  RETURN_IF_ERROR(registry_->PutChangedModel(growth.spec, map));
   command.dry_run = false;
-  RETURN_IF_ERROR(GrowOn(map, command, timeout));
+  RETURN_IF_ERROR(ChangeOn(map, command, "growing", timeout));
   LogInfo("model grown", {{"model", request.model},
                           {"table", request.table},
                           {"rows", request.rows},
                           {"rows_before", growth.rows_before}});
   return growth;
+}
+
+absl::StatusOr<ModelRetirement> ModelRollout::RetireLabels(const RetirementRequest& request,
+                                                           absl::Duration timeout) {
+  RETURN_IF_ERROR(CheckName("model", request.model));
+  ModelRetirement retirement;
+  for (const ModelSpec& known : registry_->ListModels()) {
+    if (known.name != request.model) continue;
+    ASSIGN_OR_RETURN(const RetiredLabels before, RetiredLabels::Parse(known.retired_labels));
+    retirement.retired_before = before.size();
+  }
+  ASSIGN_OR_RETURN(retirement.spec, registry_->RetiredModel(request));
+  ASSIGN_OR_RETURN(const RetiredLabels after, RetiredLabels::Parse(retirement.spec.retired_labels));
+  retirement.retired = after.size();
+  if (request.dry_run) return retirement;
+  ASSIGN_OR_RETURN(const ClusterMap map, registry_->Map());
+  ASSIGN_OR_RETURN(CreateModelCommand command, CommandFor(retirement.spec, map, ShardId(0)));
+  command.grow = true;
+  // First: from here on a shard that was away is told when it comes back.
+  RETURN_IF_ERROR(registry_->PutChangedModel(retirement.spec, map));
+  RETURN_IF_ERROR(ChangeOn(map, command, "retiring labels of", timeout));
+  LogInfo("labels retired", {{"model", request.model},
+                             {"retired", retirement.retired},
+                             {"retired_before", retirement.retired_before}});
+  return retirement;
 }
 
 absl::Status ModelRollout::Drop(const std::string& model, absl::Duration timeout) {

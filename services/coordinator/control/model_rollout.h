@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/net/metrics/metrics.h"
 #include "services/coordinator/assets/asset_store.h"
@@ -26,6 +27,12 @@ struct GrowthRequest {
 
 struct ModelGrowth {
   int64_t rows_before = 0;
+  ModelSpec spec = {};  // afterwards
+};
+
+struct ModelRetirement {
+  int64_t retired_before = 0;
+  int64_t retired = 0;
   ModelSpec spec = {};  // afterwards
 };
 
@@ -60,19 +67,27 @@ class ModelRollout {
   // after. Errors: those of ClusterRegistry::GrownModel and of the shards, combined.
   absl::StatusOr<ModelGrowth> Grow(const GrowthRequest& request, absl::Duration timeout);
 
+  // Retires labels of a registered model, or restores them: records it and then tells every shard.
+  // A repeated request tells them again. What fails after it was recorded is tried again by Sync(),
+  // also by a later process. Returns the model before and after. Errors: those of
+  // ClusterRegistry::RetiredModel and of the shards, combined.
+  absl::StatusOr<ModelRetirement> RetireLabels(const RetirementRequest& request,
+                                               absl::Duration timeout);
+
   // Drops it from every shard, with its jobs and assets, and unregisters it. A model that only some
   // shards have (a creation that failed half-way) is dropped too. Errors: NotFound when nobody had
   // it.
   absl::Status Drop(const std::string& model, absl::Duration timeout);
 
-  // Creates what a shard lacks of the registered models, and grows what has fewer rows there. OK
+  // Creates what a shard lacks of the registered models, grows what has fewer rows there, and says
+  // which labels are retired. OK
   // when it has all of them, or is not the one that registered any more.
   absl::Status Sync(ShardId shard, uint64_t generation);
 
  private:
-  // Also only looks, as the command says.
-  absl::Status GrowOn(const ClusterMap& map, const CreateModelCommand& command,
-                      absl::Duration timeout);
+  // Changes a model that is there, or only looks, as the command says. `what`: for errors.
+  absl::Status ChangeOn(const ClusterMap& map, const CreateModelCommand& command,
+                        absl::string_view what, absl::Duration timeout);
 
   const ModelRolloutOptions options_;
   ClusterRegistry* const registry_;

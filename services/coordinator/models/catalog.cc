@@ -66,6 +66,26 @@ absl::StatusOr<ModelSpec> Catalog::Grown(const std::string& name, const std::str
   return GrowTable(*known, table, rows);
 }
 
+absl::StatusOr<ModelSpec> Catalog::WithRetiredLabels(const std::string& name,
+                                                     const RetiredLabels& labels,
+                                                     bool restore) const {
+  const ModelSpec* const known = Find(name);
+  if (known == nullptr) return UnknownModel(name);
+  ModelSpec changed = *known;
+  if (labels.end() > known->num_labels()) {
+    return StatusWithReason(
+        absl::StatusCode::kInvalidArgument, reason::kOutOfRange,
+        absl::StrCat("model \"", name, "\" has no label ", labels.end() - 1, ", it has ",
+                     known->num_labels(), ": dslide model describe ", name, " --assets"));
+  }
+  ASSIGN_OR_RETURN(const RetiredLabels before, RetiredLabels::Parse(known->retired_labels));
+  changed.retired_labels = (restore ? before.Without(labels) : before.With(labels)).ToText();
+  const absl::Status valid = changed.Validate(/*sizes_known=*/true);
+  if (valid.ok()) return changed;
+  return StatusWithReason(valid.code(), reason::kOutOfRange,
+                          absl::StrCat("model \"", name, "\": its ", valid.message()));
+}
+
 void Catalog::Put(const ModelSpec& spec) { models_.insert_or_assign(spec.name, spec); }
 
 absl::Status Catalog::Remove(const std::string& name) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/spec/model_spec.h"
+#include "core/spec/retired_labels.h"
 
 namespace dslide::coordinator {
 
@@ -32,6 +33,11 @@ class Catalog {
   // Errors: NotFound UNKNOWN_MODEL; those of GrowTable().
   absl::StatusOr<ModelSpec> Grown(const std::string& name, const std::string& table,
                                   int64_t rows) const;
+  // A model as it would be with these labels retired too, or with restore in use again.
+  // Errors: NotFound UNKNOWN_MODEL; InvalidArgument OUT_OF_RANGE when it has no such labels, or no
+  // others.
+  absl::StatusOr<ModelSpec> WithRetiredLabels(const std::string& name, const RetiredLabels& labels,
+                                              bool restore) const;
   // Adds it, or puts it in the place of the one of its name.
   void Put(const ModelSpec& spec);
 

@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
 #include "core/protocol/reason_words.h"
+#include "core/spec/retired_labels.h"
 #include "core/wire/cluster_codec.h"
 #include "core/wire/cluster_status_codec.h"
 #include "core/wire/control_codec.h"
@@ -201,6 +202,31 @@ grpc::Status CoordinatorServiceImpl::GrowModel(grpc::ServerContext* context,
                                                  RemainingTime(*context, kModelTimeout)));
         wire::EncodeModelSpec(growth.spec, response->mutable_spec());
         response->set_rows_before(growth.rows_before);
+        return absl::OkStatus();
+      });
+}
+
+grpc::Status CoordinatorServiceImpl::RetireLabels(grpc::ServerContext* context,
+                                                  const v1::RetireLabelsRequest* request,
+                                                  v1::RetireLabelsResponse* response) {
+  return RunUnary(
+      metrics_.method("RetireLabels"), *context, *request, response, [&]() -> absl::Status {
+        absl::StatusOr<RetiredLabels> labels = RetiredLabels::Parse(request->labels());
+        if (!labels.ok() || labels->empty()) {
+          return StatusWithReason(absl::StatusCode::kInvalidArgument, reason::kBadRowId,
+                                  labels.ok()
+                                      ? "labels: names none, as 3,7-12"
+                                      : absl::StrCat("labels: ", labels.status().message()));
+        }
+        ASSIGN_OR_RETURN(const ModelRetirement retirement,
+                         coordinator_->RetireLabels({.model = request->model(),
+                                                     .labels = *std::move(labels),
+                                                     .restore = request->restore(),
+                                                     .dry_run = request->dry_run()},
+                                                    RemainingTime(*context, kModelTimeout)));
+        wire::EncodeModelSpec(retirement.spec, response->mutable_spec());
+        response->set_retired_before(retirement.retired_before);
+        response->set_retired(retirement.retired);
         return absl::OkStatus();
       });
 }

@@ -40,6 +40,8 @@ class CoordinatorServiceImpl final : public v1::CoordinatorService::Service {
                              v1::RegisterModelResponse* response) override;
   grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest* request,
                           v1::ListModelsResponse* response) override;
+  grpc::Status RetireLabels(grpc::ServerContext* context, const v1::RetireLabelsRequest* request,
+                            v1::RetireLabelsResponse* response) override;
   grpc::Status GrowModel(grpc::ServerContext* context, const v1::GrowModelRequest* request,
                          v1::GrowModelResponse* response) override;
   grpc::Status UnregisterModel(grpc::ServerContext* context,

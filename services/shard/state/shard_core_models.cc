@@ -67,6 +67,7 @@ absl::StatusOr<bool> ShardCore::CreateModel(CreateModelCommand& command) {
     }
     if (grows) RETURN_IF_ERROR(GrowModel(*present, command));
     if (command.dry_run) return false;
+    if (command.grow) FindModel(name)->SetRetiredLabels(command.spec.retired_labels);
     FindModel(name)->set_topology_version(command.topology_version);
     topology_version_ = std::max(topology_version_, command.topology_version);
     return false;

@@ -15,57 +15,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/parallel.h"
-#include "core/engine/model/embedding_table.h"
 #include "core/engine/model/head_hashes.h"
-#include "core/engine/model/head_table.h"
-#include "core/engine/rows/record_store.h"
-#include "core/engine/rows/row_reader.h"
-#include "core/engine/rows/row_store.h"
 #include "core/protocol/commands.h"
 #include "core/protocol/explicit_rows.h"
 #include "core/protocol/received_rows.h"
 #include "core/protocol/row_sink.h"
 #include "core/spec/model_spec.h"
+#include "core/spec/retired_labels.h"
 #include "core/system/stage_times.h"
 #include "services/shard/state/components.h"
 #include "services/shard/state/model_counters.h"
+#include "services/shard/state/shard_table.h"
 
 namespace dslide::shard {
-
-// One table; which pointer is set follows its role. The rows are shared by a model and by what it
-// was before other tables of it grew, which a snapshot may still be writing down.
-struct ShardTable {
-  TableSpec spec;
-  std::shared_ptr<EmbeddingTable> embedding;
-  std::shared_ptr<HeadTable> head;
-  std::shared_ptr<RowStore> dense;
-  std::shared_ptr<RecordStore> records;
-  Step own_applied = Step(0);  // of dense rows and records, which do not count themselves
-
-  // The rows of any table.
-  StoredRows& stored();
-  const StoredRows& stored() const { return const_cast<ShardTable*>(this)->stored(); }
-  // Those of floats. Requires a table of no records.
-  RowStore& store();
-  const RowStore& store() const { return const_cast<ShardTable*>(this)->store(); }
-  Step applied() const;
-  // Of those, as they are now; averaged ones where the table keeps averages and they are wanted.
-  RowReader Reader(bool averaged) const {
-    return averaged ? RowReader::Averaged(store(), applied()) : RowReader(store());
-  }
-  // After rows were loaded: sets the count and rebuilds what depends on the rows.
-  void ResetAfterLoad(Step applied, Parallelism parallelism);
-  // The same with the hash tables that were saved; nothing for a table that has none.
-  // Errors: DataLoss when they do not fit the table, which is then good for nothing.
-  absl::Status RestoreAfterLoad(Step applied, std::optional<HeadHashes> hashes,
-                                Parallelism parallelism);
-  // Counts an update made row by row.
-  void AdvanceStep(Parallelism parallelism);
-  int64_t memory_bytes() const;
-  // Head only: [batch, num_tables] fingerprints of the right width; none where every row is active.
-  // Errors: InvalidArgument BAD_FINGERPRINT.
-  absl::Status CheckFingerprints(absl::Span<const uint32_t> prints, int64_t batch) const;
-};
 
 // Bounds on single requests.
 struct ModelLimits {
@@ -96,6 +58,10 @@ class ShardModel {
                                                     int64_t memory_bytes) const;
   // What the new tables need. Errors: those of Grown().
   absl::StatusOr<int64_t> CheckGrowth(const ModelSpec& spec, int64_t memory_bytes) const;
+
+  // From now on these labels are in no answer to TopK, and in no answer of the memory, whatever
+  // the model has learnt of them. Rows and steps stay as they are. As ModelSpec has them.
+  void SetRetiredLabels(const std::string& retired);
 
   const ModelSpec& spec() const { return spec_; }
   ShardId shard() const { return shard_; }
@@ -142,7 +108,9 @@ class ShardModel {
 
   absl::Status AddTable(const TableSpec& spec, int64_t memory_bytes);
   absl::StatusOr<const SlotMap*> SlotsOf(const TableSpec& spec) const;
-  void MakeComponents();  // after all tables were added
+  void MakeComponents();         // after all tables were added
+  void LeaveOutRetiredLabels();  // as well
+  void LeaveOutRetiredLabels(FindNeighboursReply& reply) const;
   absl::StatusOr<const ShardTable*> Find(const std::string& name) const;
   // Whose rows are floats.
   absl::StatusOr<const ShardTable*> FindFloats(const std::string& name) const;
@@ -184,7 +152,7 @@ class ShardModel {
                       absl::Span<const LocalRow> locals);
   void CountUpdate(const ShardTable& table);
 
-  const ModelSpec spec_;
+  ModelSpec spec_;  // its retired labels change
   const ShardId shard_;
   const std::vector<SlotMap> slot_maps_;
   const ModelLimits limits_;
@@ -194,6 +162,7 @@ class ShardModel {
   uint64_t topology_version_ = 0;
   std::vector<ShardTable> tables_;          // as in spec_
   std::unique_ptr<Components> components_;  // of the tables of records; null without any
+  RetiredLabels retired_;
   ModelCounters counters_;
 };
 

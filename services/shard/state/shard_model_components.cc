@@ -56,6 +56,7 @@ absl::StatusOr<ReplyBody> ShardModel::RunComponentOp(const StepOp& op) {
   const OpTraits traits = TraitsOf(op);
   if (traits.inputs != nullptr) RETURN_IF_ERROR(CheckMagnitude("values", traits.inputs->values));
   ASSIGN_OR_RETURN(ReplyBody reply, Run(op, limits_.max_step_reply_bytes, *components_));
+  if (auto* const found = std::get_if<FindNeighboursReply>(&reply)) LeaveOutRetiredLabels(*found);
   if (traits.changes) {
     ASSIGN_OR_RETURN(const ShardTable* const table, Find(name));
     ++const_cast<ShardTable*>(table)->own_applied;

@@ -74,6 +74,7 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ShardModel::Grown(const ModelSpec& s
     RETURN_IF_ERROR(CopyRows(present.stored(), table.stored(), bound_, parallelism_));
     table.ResetAfterLoad(present.applied(), parallelism_);
   }
+  grown->LeaveOutRetiredLabels();
   return grown;
 }
 

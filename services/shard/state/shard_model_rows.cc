@@ -300,7 +300,7 @@ absl::StatusOr<TopKReply> ShardModel::TopK(TopKCommand command) const {
                      ToLocal(*table, std::move(command.candidates), command.batch, "candidate"));
     reply.given = true;
     reply.scored = CandidateTopK(table->Reader(/*averaged=*/true), command.hidden, candidates,
-                                 command.k, parallelism_);
+                                 command.k, parallelism_, table->head->left_out());
     return reply;
   }
   // A head without tables answers a hashed request exactly.

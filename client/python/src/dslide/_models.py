@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dslide import hashing
@@ -81,6 +82,31 @@ async def grow_model(
     )
     grown: model_pb2.ModelSpec = response.spec
     return grown if dry_run else await _open(connection, grown)
+
+
+async def retire_labels(
+    connection: Connection,
+    name: str,
+    labels: Iterable[int],
+    *,
+    restore: bool = False,
+    dry_run: bool = False,
+) -> model_pb2.ModelSpec:
+    """Leaves labels out of all predictions from now on; the model's spec then.
+
+    With `restore` they may be predicted again, with all that they have learnt; with `dry_run`
+    nothing changes. Trainers of this package go on to learn what their data says of them.
+
+    Raises InvalidArgumentError for labels that the model does not have, and when none is left.
+    """
+    response = await connection.coordinator.call(
+        "RetireLabels",
+        coordinator_pb2.RetireLabelsRequest(
+            model=name, labels=",".join(map(str, labels)), restore=restore, dry_run=dry_run
+        ),
+    )
+    changed: model_pb2.ModelSpec = response.spec
+    return changed if dry_run else await _open(connection, changed)
 
 
 async def adopt_growth(

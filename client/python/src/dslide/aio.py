@@ -119,6 +119,7 @@ class AsyncClient:
     list_models = _awaited(_models.list_models)
     drop_model = _awaited(_models.drop_model)
     grow_model = _awaited(_models.grow_model)
+    retire_labels = _awaited(_models.retire_labels)
     label_names = _awaited(_texts.label_names)
     model_assets = _awaited(_assets.model_assets)
     put_model_assets = _awaited(_assets.put_model_assets)

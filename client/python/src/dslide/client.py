@@ -113,6 +113,7 @@ class Client:
     list_models = _blocking(_models.list_models)
     drop_model = _blocking(_models.drop_model)
     grow_model = _blocking(_models.grow_model)
+    retire_labels = _blocking(_models.retire_labels)
     label_names = _blocking(_texts.label_names)
     model_assets = _blocking(_assets.model_assets)
     put_model_assets = _blocking(_assets.put_model_assets)

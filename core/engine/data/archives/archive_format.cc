@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace dslide {
 namespace {
@@ -40,14 +41,17 @@ constexpr Magic kMagics[] = {
     {"\xfe\xff", ArchiveFormat::kForeign, "text in UTF-16", "save it as UTF-8"},
 };
 
+// Whether a first block, or the end of an empty file, follows "BZh" and the digit of a block's
+// size: a text may well begin with these three letters, or be no more than them.
+bool HasBzip2Block(absl::string_view head) {
+  const absl::string_view block = absl::ClippedSubstr(head, 4, 6);
+  return block == "1AY&SY" || block == "\x17\x72\x45\x38\x50\x90";
+}
+
 const Magic* MagicOf(absl::string_view head) {
   for (const Magic& magic : kMagics) {
     if (head.size() < magic.at || !absl::StartsWith(head.substr(magic.at), magic.bytes)) continue;
-    // Of bzip2 the next byte is a digit; a text may well begin with these three letters.
-    if (magic.format == ArchiveFormat::kBzip2 && head.substr(4, 6) != "1AY&SY" &&
-        head.substr(4, 6) != "\x17\x72\x45\x38\x50\x90") {
-      continue;
-    }
+    if (magic.format == ArchiveFormat::kBzip2 && !HasBzip2Block(head)) continue;
     return &magic;
   }
   return nullptr;

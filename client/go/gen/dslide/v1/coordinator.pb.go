@@ -944,6 +944,139 @@ func (x *GrowModelResponse) GetRowsBefore() int64 {
 	return 0
 }
 
+type RetireLabelsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// "3,7-12": numbers and ranges of them, in any order.
+	Labels string `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
+	// They may be predicted again, with all that they have learnt.
+	Restore bool `protobuf:"varint,3,opt,name=restore,proto3" json:"restore,omitempty"`
+	// Only says what would be.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetireLabelsRequest) Reset() {
+	*x = RetireLabelsRequest{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetireLabelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetireLabelsRequest) ProtoMessage() {}
+
+func (x *RetireLabelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetireLabelsRequest.ProtoReflect.Descriptor instead.
+func (*RetireLabelsRequest) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RetireLabelsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *RetireLabelsRequest) GetLabels() string {
+	if x != nil {
+		return x.Labels
+	}
+	return ""
+}
+
+func (x *RetireLabelsRequest) GetRestore() bool {
+	if x != nil {
+		return x.Restore
+	}
+	return false
+}
+
+func (x *RetireLabelsRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type RetireLabelsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it is, or with dry_run would be, afterwards.
+	Spec *ModelSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Labels.
+	RetiredBefore int64 `protobuf:"varint,2,opt,name=retired_before,json=retiredBefore,proto3" json:"retired_before,omitempty"`
+	Retired       int64 `protobuf:"varint,3,opt,name=retired,proto3" json:"retired,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetireLabelsResponse) Reset() {
+	*x = RetireLabelsResponse{}
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetireLabelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetireLabelsResponse) ProtoMessage() {}
+
+func (x *RetireLabelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetireLabelsResponse.ProtoReflect.Descriptor instead.
+func (*RetireLabelsResponse) Descriptor() ([]byte, []int) {
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RetireLabelsResponse) GetSpec() *ModelSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *RetireLabelsResponse) GetRetiredBefore() int64 {
+	if x != nil {
+		return x.RetiredBefore
+	}
+	return 0
+}
+
+func (x *RetireLabelsResponse) GetRetired() int64 {
+	if x != nil {
+		return x.Retired
+	}
+	return 0
+}
+
 type ListModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most so many, [0, 1000]; 0: 100. A page may have fewer although more follow.
@@ -956,7 +1089,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1101,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[13]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1114,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{13}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListModelsRequest) GetPageSize() int32 {
@@ -1009,7 +1142,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1154,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[14]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1167,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{14}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListModelsResponse) GetModels() []*ModelSpec {
@@ -1063,7 +1196,7 @@ type UnregisterModelRequest struct {
 
 func (x *UnregisterModelRequest) Reset() {
 	*x = UnregisterModelRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1208,7 @@ func (x *UnregisterModelRequest) String() string {
 func (*UnregisterModelRequest) ProtoMessage() {}
 
 func (x *UnregisterModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[15]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1221,7 @@ func (x *UnregisterModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterModelRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterModelRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{15}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UnregisterModelRequest) GetModel() string {
@@ -1113,7 +1246,7 @@ type UnregisterModelResponse struct {
 
 func (x *UnregisterModelResponse) Reset() {
 	*x = UnregisterModelResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1258,7 @@ func (x *UnregisterModelResponse) String() string {
 func (*UnregisterModelResponse) ProtoMessage() {}
 
 func (x *UnregisterModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[16]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1271,7 @@ func (x *UnregisterModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterModelResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterModelResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{16}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 type ModelAsset struct {
@@ -1153,7 +1286,7 @@ type ModelAsset struct {
 
 func (x *ModelAsset) Reset() {
 	*x = ModelAsset{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1298,7 @@ func (x *ModelAsset) String() string {
 func (*ModelAsset) ProtoMessage() {}
 
 func (x *ModelAsset) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[17]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1311,7 @@ func (x *ModelAsset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelAsset.ProtoReflect.Descriptor instead.
 func (*ModelAsset) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ModelAsset) GetName() string {
@@ -1211,7 +1344,7 @@ type ListModelAssetsRequest struct {
 
 func (x *ListModelAssetsRequest) Reset() {
 	*x = ListModelAssetsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1356,7 @@ func (x *ListModelAssetsRequest) String() string {
 func (*ListModelAssetsRequest) ProtoMessage() {}
 
 func (x *ListModelAssetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[18]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1369,7 @@ func (x *ListModelAssetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelAssetsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelAssetsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListModelAssetsRequest) GetModel() string {
@@ -1257,7 +1390,7 @@ type ListModelAssetsResponse struct {
 
 func (x *ListModelAssetsResponse) Reset() {
 	*x = ListModelAssetsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1402,7 @@ func (x *ListModelAssetsResponse) String() string {
 func (*ListModelAssetsResponse) ProtoMessage() {}
 
 func (x *ListModelAssetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[19]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1415,7 @@ func (x *ListModelAssetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelAssetsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelAssetsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListModelAssetsResponse) GetChecksum() uint32 {
@@ -1311,7 +1444,7 @@ type ReadModelAssetRequest struct {
 
 func (x *ReadModelAssetRequest) Reset() {
 	*x = ReadModelAssetRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1456,7 @@ func (x *ReadModelAssetRequest) String() string {
 func (*ReadModelAssetRequest) ProtoMessage() {}
 
 func (x *ReadModelAssetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[20]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1469,7 @@ func (x *ReadModelAssetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadModelAssetRequest.ProtoReflect.Descriptor instead.
 func (*ReadModelAssetRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadModelAssetRequest) GetModel() string {
@@ -1377,7 +1510,7 @@ type ReadModelAssetResponse struct {
 
 func (x *ReadModelAssetResponse) Reset() {
 	*x = ReadModelAssetResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1522,7 @@ func (x *ReadModelAssetResponse) String() string {
 func (*ReadModelAssetResponse) ProtoMessage() {}
 
 func (x *ReadModelAssetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[21]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1535,7 @@ func (x *ReadModelAssetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadModelAssetResponse.ProtoReflect.Descriptor instead.
 func (*ReadModelAssetResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReadModelAssetResponse) GetData() []byte {
@@ -1427,7 +1560,7 @@ type WriteModelAssetRequest struct {
 
 func (x *WriteModelAssetRequest) Reset() {
 	*x = WriteModelAssetRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1572,7 @@ func (x *WriteModelAssetRequest) String() string {
 func (*WriteModelAssetRequest) ProtoMessage() {}
 
 func (x *WriteModelAssetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[22]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1585,7 @@ func (x *WriteModelAssetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteModelAssetRequest.ProtoReflect.Descriptor instead.
 func (*WriteModelAssetRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WriteModelAssetRequest) GetModel() string {
@@ -1498,7 +1631,7 @@ type WriteModelAssetResponse struct {
 
 func (x *WriteModelAssetResponse) Reset() {
 	*x = WriteModelAssetResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1643,7 @@ func (x *WriteModelAssetResponse) String() string {
 func (*WriteModelAssetResponse) ProtoMessage() {}
 
 func (x *WriteModelAssetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[23]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1656,7 @@ func (x *WriteModelAssetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteModelAssetResponse.ProtoReflect.Descriptor instead.
 func (*WriteModelAssetResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{23}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{25}
 }
 
 type CommitModelAssetsRequest struct {
@@ -1538,7 +1671,7 @@ type CommitModelAssetsRequest struct {
 
 func (x *CommitModelAssetsRequest) Reset() {
 	*x = CommitModelAssetsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1683,7 @@ func (x *CommitModelAssetsRequest) String() string {
 func (*CommitModelAssetsRequest) ProtoMessage() {}
 
 func (x *CommitModelAssetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[24]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1696,7 @@ func (x *CommitModelAssetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitModelAssetsRequest.ProtoReflect.Descriptor instead.
 func (*CommitModelAssetsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{24}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CommitModelAssetsRequest) GetModel() string {
@@ -1597,7 +1730,7 @@ type CommitModelAssetsResponse struct {
 
 func (x *CommitModelAssetsResponse) Reset() {
 	*x = CommitModelAssetsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1742,7 @@ func (x *CommitModelAssetsResponse) String() string {
 func (*CommitModelAssetsResponse) ProtoMessage() {}
 
 func (x *CommitModelAssetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[25]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1755,7 @@ func (x *CommitModelAssetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitModelAssetsResponse.ProtoReflect.Descriptor instead.
 func (*CommitModelAssetsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{25}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CommitModelAssetsResponse) GetCreated() bool {
@@ -1640,7 +1773,7 @@ type GetClusterStatusRequest struct {
 
 func (x *GetClusterStatusRequest) Reset() {
 	*x = GetClusterStatusRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1785,7 @@ func (x *GetClusterStatusRequest) String() string {
 func (*GetClusterStatusRequest) ProtoMessage() {}
 
 func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[26]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1798,7 @@ func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterStatusRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{26}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{28}
 }
 
 type GetClusterStatusResponse struct {
@@ -1689,7 +1822,7 @@ type GetClusterStatusResponse struct {
 
 func (x *GetClusterStatusResponse) Reset() {
 	*x = GetClusterStatusResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1834,7 @@ func (x *GetClusterStatusResponse) String() string {
 func (*GetClusterStatusResponse) ProtoMessage() {}
 
 func (x *GetClusterStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[27]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1847,7 @@ func (x *GetClusterStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetClusterStatusResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{27}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetClusterStatusResponse) GetVersion() string {
@@ -1809,7 +1942,7 @@ type CheckpointStatus struct {
 
 func (x *CheckpointStatus) Reset() {
 	*x = CheckpointStatus{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1954,7 @@ func (x *CheckpointStatus) String() string {
 func (*CheckpointStatus) ProtoMessage() {}
 
 func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[28]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1967,7 @@ func (x *CheckpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointStatus.ProtoReflect.Descriptor instead.
 func (*CheckpointStatus) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{28}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CheckpointStatus) GetLastCheckpointId() uint64 {
@@ -1896,7 +2029,7 @@ type EpochResult struct {
 
 func (x *EpochResult) Reset() {
 	*x = EpochResult{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2041,7 @@ func (x *EpochResult) String() string {
 func (*EpochResult) ProtoMessage() {}
 
 func (x *EpochResult) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[29]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2054,7 @@ func (x *EpochResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochResult.ProtoReflect.Descriptor instead.
 func (*EpochResult) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{29}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EpochResult) GetEpoch() int64 {
@@ -1981,7 +2114,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1993,7 +2126,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[30]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2006,7 +2139,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{30}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JobStatus) GetJob() string {
@@ -2139,7 +2272,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2284,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[31]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2297,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{31}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobSpec) GetJob() string {
@@ -2261,7 +2394,7 @@ type RegisterJobRequest struct {
 
 func (x *RegisterJobRequest) Reset() {
 	*x = RegisterJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2406,7 @@ func (x *RegisterJobRequest) String() string {
 func (*RegisterJobRequest) ProtoMessage() {}
 
 func (x *RegisterJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[32]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2419,7 @@ func (x *RegisterJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterJobRequest.ProtoReflect.Descriptor instead.
 func (*RegisterJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{32}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RegisterJobRequest) GetSpec() *JobSpec {
@@ -2313,7 +2446,7 @@ type RegisterJobResponse struct {
 
 func (x *RegisterJobResponse) Reset() {
 	*x = RegisterJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2458,7 @@ func (x *RegisterJobResponse) String() string {
 func (*RegisterJobResponse) ProtoMessage() {}
 
 func (x *RegisterJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[33]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2471,7 @@ func (x *RegisterJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterJobResponse.ProtoReflect.Descriptor instead.
 func (*RegisterJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{33}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegisterJobResponse) GetCreated() bool {
@@ -2364,7 +2497,7 @@ type WorkReport struct {
 
 func (x *WorkReport) Reset() {
 	*x = WorkReport{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2509,7 @@ func (x *WorkReport) String() string {
 func (*WorkReport) ProtoMessage() {}
 
 func (x *WorkReport) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[34]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2522,7 @@ func (x *WorkReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkReport.ProtoReflect.Descriptor instead.
 func (*WorkReport) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{34}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WorkReport) GetLeaseId() uint64 {
@@ -2443,7 +2576,7 @@ type AcquireWorkRequest struct {
 
 func (x *AcquireWorkRequest) Reset() {
 	*x = AcquireWorkRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2588,7 @@ func (x *AcquireWorkRequest) String() string {
 func (*AcquireWorkRequest) ProtoMessage() {}
 
 func (x *AcquireWorkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[35]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2601,7 @@ func (x *AcquireWorkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWorkRequest.ProtoReflect.Descriptor instead.
 func (*AcquireWorkRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{35}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AcquireWorkRequest) GetJob() string {
@@ -2522,7 +2655,7 @@ type AcquireWorkResponse struct {
 
 func (x *AcquireWorkResponse) Reset() {
 	*x = AcquireWorkResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2667,7 @@ func (x *AcquireWorkResponse) String() string {
 func (*AcquireWorkResponse) ProtoMessage() {}
 
 func (x *AcquireWorkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[36]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2680,7 @@ func (x *AcquireWorkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireWorkResponse.ProtoReflect.Descriptor instead.
 func (*AcquireWorkResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{36}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AcquireWorkResponse) GetWork() isAcquireWorkResponse_Work {
@@ -2649,7 +2782,7 @@ type ChunkLease struct {
 
 func (x *ChunkLease) Reset() {
 	*x = ChunkLease{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2794,7 @@ func (x *ChunkLease) String() string {
 func (*ChunkLease) ProtoMessage() {}
 
 func (x *ChunkLease) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[37]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2807,7 @@ func (x *ChunkLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChunkLease.ProtoReflect.Descriptor instead.
 func (*ChunkLease) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{37}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ChunkLease) GetLeaseId() uint64 {
@@ -2718,7 +2851,7 @@ type EvaluationLease struct {
 
 func (x *EvaluationLease) Reset() {
 	*x = EvaluationLease{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2863,7 @@ func (x *EvaluationLease) String() string {
 func (*EvaluationLease) ProtoMessage() {}
 
 func (x *EvaluationLease) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[38]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2876,7 @@ func (x *EvaluationLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationLease.ProtoReflect.Descriptor instead.
 func (*EvaluationLease) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{38}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EvaluationLease) GetLeaseId() uint64 {
@@ -2782,7 +2915,7 @@ type StageLease struct {
 
 func (x *StageLease) Reset() {
 	*x = StageLease{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2927,7 @@ func (x *StageLease) String() string {
 func (*StageLease) ProtoMessage() {}
 
 func (x *StageLease) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[39]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2940,7 @@ func (x *StageLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageLease.ProtoReflect.Descriptor instead.
 func (*StageLease) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{39}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StageLease) GetLeaseId() uint64 {
@@ -2847,7 +2980,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +2992,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[40]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +3005,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{40}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Wait) GetRetryAfter() *durationpb.Duration {
@@ -2897,7 +3030,7 @@ type JobFinished struct {
 
 func (x *JobFinished) Reset() {
 	*x = JobFinished{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3042,7 @@ func (x *JobFinished) String() string {
 func (*JobFinished) ProtoMessage() {}
 
 func (x *JobFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[41]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3055,7 @@ func (x *JobFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFinished.ProtoReflect.Descriptor instead.
 func (*JobFinished) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{41}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *JobFinished) GetBestEpoch() int64 {
@@ -2963,7 +3096,7 @@ type LeaveJobRequest struct {
 
 func (x *LeaveJobRequest) Reset() {
 	*x = LeaveJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3108,7 @@ func (x *LeaveJobRequest) String() string {
 func (*LeaveJobRequest) ProtoMessage() {}
 
 func (x *LeaveJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[42]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3121,7 @@ func (x *LeaveJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveJobRequest.ProtoReflect.Descriptor instead.
 func (*LeaveJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{42}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LeaveJobRequest) GetJob() string {
@@ -3013,7 +3146,7 @@ type LeaveJobResponse struct {
 
 func (x *LeaveJobResponse) Reset() {
 	*x = LeaveJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3158,7 @@ func (x *LeaveJobResponse) String() string {
 func (*LeaveJobResponse) ProtoMessage() {}
 
 func (x *LeaveJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[43]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3171,7 @@ func (x *LeaveJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveJobResponse.ProtoReflect.Descriptor instead.
 func (*LeaveJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{43}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{45}
 }
 
 type CancelJobRequest struct {
@@ -3050,7 +3183,7 @@ type CancelJobRequest struct {
 
 func (x *CancelJobRequest) Reset() {
 	*x = CancelJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3195,7 @@ func (x *CancelJobRequest) String() string {
 func (*CancelJobRequest) ProtoMessage() {}
 
 func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[44]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3208,7 @@ func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobRequest.ProtoReflect.Descriptor instead.
 func (*CancelJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{44}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CancelJobRequest) GetJob() string {
@@ -3094,7 +3227,7 @@ type CancelJobResponse struct {
 
 func (x *CancelJobResponse) Reset() {
 	*x = CancelJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3239,7 @@ func (x *CancelJobResponse) String() string {
 func (*CancelJobResponse) ProtoMessage() {}
 
 func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[45]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3252,7 @@ func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobResponse.ProtoReflect.Descriptor instead.
 func (*CancelJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{45}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CancelJobResponse) GetJob() *JobStatus {
@@ -3138,7 +3271,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3283,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[46]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3296,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{46}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DeleteJobRequest) GetJob() string {
@@ -3181,7 +3314,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3326,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[47]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3339,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{47}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{49}
 }
 
 type CreateCheckpointRequest struct {
@@ -3220,7 +3353,7 @@ type CreateCheckpointRequest struct {
 
 func (x *CreateCheckpointRequest) Reset() {
 	*x = CreateCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3365,7 @@ func (x *CreateCheckpointRequest) String() string {
 func (*CreateCheckpointRequest) ProtoMessage() {}
 
 func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[48]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3378,7 @@ func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{48}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CreateCheckpointRequest) GetModel() string {
@@ -3271,7 +3404,7 @@ type CreateCheckpointResponse struct {
 
 func (x *CreateCheckpointResponse) Reset() {
 	*x = CreateCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3416,7 @@ func (x *CreateCheckpointResponse) String() string {
 func (*CreateCheckpointResponse) ProtoMessage() {}
 
 func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[49]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3429,7 @@ func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{49}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CreateCheckpointResponse) GetOperation() *Operation {
@@ -3316,7 +3449,7 @@ type RestoreCheckpointRequest struct {
 
 func (x *RestoreCheckpointRequest) Reset() {
 	*x = RestoreCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3461,7 @@ func (x *RestoreCheckpointRequest) String() string {
 func (*RestoreCheckpointRequest) ProtoMessage() {}
 
 func (x *RestoreCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[50]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3474,7 @@ func (x *RestoreCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*RestoreCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{50}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RestoreCheckpointRequest) GetModel() string {
@@ -3367,7 +3500,7 @@ type RestoreCheckpointResponse struct {
 
 func (x *RestoreCheckpointResponse) Reset() {
 	*x = RestoreCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3512,7 @@ func (x *RestoreCheckpointResponse) String() string {
 func (*RestoreCheckpointResponse) ProtoMessage() {}
 
 func (x *RestoreCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[51]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3525,7 @@ func (x *RestoreCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*RestoreCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{51}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RestoreCheckpointResponse) GetOperation() *Operation {
@@ -3438,7 +3571,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3450,7 +3583,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[52]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3463,7 +3596,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{52}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Operation) GetOperationId() string {
@@ -3636,7 +3769,7 @@ type OperationProgress struct {
 
 func (x *OperationProgress) Reset() {
 	*x = OperationProgress{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3781,7 @@ func (x *OperationProgress) String() string {
 func (*OperationProgress) ProtoMessage() {}
 
 func (x *OperationProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[53]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +3794,7 @@ func (x *OperationProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationProgress.ProtoReflect.Descriptor instead.
 func (*OperationProgress) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{53}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *OperationProgress) GetStage() string {
@@ -3695,7 +3828,7 @@ type CheckpointWritten struct {
 
 func (x *CheckpointWritten) Reset() {
 	*x = CheckpointWritten{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3707,7 +3840,7 @@ func (x *CheckpointWritten) String() string {
 func (*CheckpointWritten) ProtoMessage() {}
 
 func (x *CheckpointWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[54]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3720,7 +3853,7 @@ func (x *CheckpointWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointWritten.ProtoReflect.Descriptor instead.
 func (*CheckpointWritten) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{54}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CheckpointWritten) GetRows() int64 {
@@ -3746,7 +3879,7 @@ type CheckpointRestored struct {
 
 func (x *CheckpointRestored) Reset() {
 	*x = CheckpointRestored{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3758,7 +3891,7 @@ func (x *CheckpointRestored) String() string {
 func (*CheckpointRestored) ProtoMessage() {}
 
 func (x *CheckpointRestored) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[55]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3771,7 +3904,7 @@ func (x *CheckpointRestored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRestored.ProtoReflect.Descriptor instead.
 func (*CheckpointRestored) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{55}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CheckpointRestored) GetRows() int64 {
@@ -3792,7 +3925,7 @@ type ClusterCheckpointVerified struct {
 
 func (x *ClusterCheckpointVerified) Reset() {
 	*x = ClusterCheckpointVerified{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3804,7 +3937,7 @@ func (x *ClusterCheckpointVerified) String() string {
 func (*ClusterCheckpointVerified) ProtoMessage() {}
 
 func (x *ClusterCheckpointVerified) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[56]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3817,7 +3950,7 @@ func (x *ClusterCheckpointVerified) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointVerified.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointVerified) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{56}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ClusterCheckpointVerified) GetCheckpointId() uint64 {
@@ -3853,7 +3986,7 @@ type ClusterCheckpointRestored struct {
 
 func (x *ClusterCheckpointRestored) Reset() {
 	*x = ClusterCheckpointRestored{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +3998,7 @@ func (x *ClusterCheckpointRestored) String() string {
 func (*ClusterCheckpointRestored) ProtoMessage() {}
 
 func (x *ClusterCheckpointRestored) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[57]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +4011,7 @@ func (x *ClusterCheckpointRestored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointRestored.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointRestored) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{57}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ClusterCheckpointRestored) GetCheckpointId() uint64 {
@@ -3911,7 +4044,7 @@ type ClusterCheckpointAdopted struct {
 
 func (x *ClusterCheckpointAdopted) Reset() {
 	*x = ClusterCheckpointAdopted{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3923,7 +4056,7 @@ func (x *ClusterCheckpointAdopted) String() string {
 func (*ClusterCheckpointAdopted) ProtoMessage() {}
 
 func (x *ClusterCheckpointAdopted) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[58]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3936,7 +4069,7 @@ func (x *ClusterCheckpointAdopted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointAdopted.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointAdopted) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{58}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ClusterCheckpointAdopted) GetCheckpointId() uint64 {
@@ -3957,7 +4090,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3969,7 +4102,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[59]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3982,7 +4115,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{59}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetOperationRequest) GetOperationId() string {
@@ -4008,7 +4141,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4020,7 +4153,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[60]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4033,7 +4166,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{60}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -4054,7 +4187,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4066,7 +4199,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[61]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4079,7 +4212,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{61}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListOperationsRequest) GetPageSize() int32 {
@@ -4106,7 +4239,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4118,7 +4251,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[62]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4131,7 +4264,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{62}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -4157,7 +4290,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4169,7 +4302,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[63]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4182,7 +4315,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{63}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CancelOperationRequest) GetOperationId() string {
@@ -4201,7 +4334,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4213,7 +4346,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[64]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4226,7 +4359,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{64}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -4260,7 +4393,7 @@ type ClusterCheckpoint struct {
 
 func (x *ClusterCheckpoint) Reset() {
 	*x = ClusterCheckpoint{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4272,7 +4405,7 @@ func (x *ClusterCheckpoint) String() string {
 func (*ClusterCheckpoint) ProtoMessage() {}
 
 func (x *ClusterCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[65]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4285,7 +4418,7 @@ func (x *ClusterCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpoint.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpoint) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{65}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ClusterCheckpoint) GetCheckpointId() uint64 {
@@ -4384,7 +4517,7 @@ type ClusterCheckpointPart struct {
 
 func (x *ClusterCheckpointPart) Reset() {
 	*x = ClusterCheckpointPart{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4396,7 +4529,7 @@ func (x *ClusterCheckpointPart) String() string {
 func (*ClusterCheckpointPart) ProtoMessage() {}
 
 func (x *ClusterCheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[66]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4409,7 +4542,7 @@ func (x *ClusterCheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterCheckpointPart.ProtoReflect.Descriptor instead.
 func (*ClusterCheckpointPart) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{66}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ClusterCheckpointPart) GetShardId() int32 {
@@ -4476,7 +4609,7 @@ type CreateClusterCheckpointRequest struct {
 
 func (x *CreateClusterCheckpointRequest) Reset() {
 	*x = CreateClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4488,7 +4621,7 @@ func (x *CreateClusterCheckpointRequest) String() string {
 func (*CreateClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *CreateClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[67]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4501,7 +4634,7 @@ func (x *CreateClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CreateClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{67}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{69}
 }
 
 type CreateClusterCheckpointResponse struct {
@@ -4513,7 +4646,7 @@ type CreateClusterCheckpointResponse struct {
 
 func (x *CreateClusterCheckpointResponse) Reset() {
 	*x = CreateClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4525,7 +4658,7 @@ func (x *CreateClusterCheckpointResponse) String() string {
 func (*CreateClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *CreateClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[68]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4538,7 +4671,7 @@ func (x *CreateClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CreateClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{68}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CreateClusterCheckpointResponse) GetOperation() *Operation {
@@ -4559,7 +4692,7 @@ type ListClusterCheckpointsRequest struct {
 
 func (x *ListClusterCheckpointsRequest) Reset() {
 	*x = ListClusterCheckpointsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4571,7 +4704,7 @@ func (x *ListClusterCheckpointsRequest) String() string {
 func (*ListClusterCheckpointsRequest) ProtoMessage() {}
 
 func (x *ListClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[69]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4584,7 +4717,7 @@ func (x *ListClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClusterCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListClusterCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{69}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListClusterCheckpointsRequest) GetPageSize() int32 {
@@ -4612,7 +4745,7 @@ type ListClusterCheckpointsResponse struct {
 
 func (x *ListClusterCheckpointsResponse) Reset() {
 	*x = ListClusterCheckpointsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[70]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4624,7 +4757,7 @@ func (x *ListClusterCheckpointsResponse) String() string {
 func (*ListClusterCheckpointsResponse) ProtoMessage() {}
 
 func (x *ListClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[70]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4637,7 +4770,7 @@ func (x *ListClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClusterCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListClusterCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{70}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListClusterCheckpointsResponse) GetCheckpoints() []*ClusterCheckpoint {
@@ -4664,7 +4797,7 @@ type VerifyClusterCheckpointRequest struct {
 
 func (x *VerifyClusterCheckpointRequest) Reset() {
 	*x = VerifyClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[71]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4676,7 +4809,7 @@ func (x *VerifyClusterCheckpointRequest) String() string {
 func (*VerifyClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *VerifyClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[71]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4689,7 +4822,7 @@ func (x *VerifyClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*VerifyClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{71}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *VerifyClusterCheckpointRequest) GetCheckpointId() uint64 {
@@ -4708,7 +4841,7 @@ type VerifyClusterCheckpointResponse struct {
 
 func (x *VerifyClusterCheckpointResponse) Reset() {
 	*x = VerifyClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[72]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4720,7 +4853,7 @@ func (x *VerifyClusterCheckpointResponse) String() string {
 func (*VerifyClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *VerifyClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[72]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4733,7 +4866,7 @@ func (x *VerifyClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*VerifyClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{72}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *VerifyClusterCheckpointResponse) GetOperation() *Operation {
@@ -4753,7 +4886,7 @@ type RestoreClusterCheckpointRequest struct {
 
 func (x *RestoreClusterCheckpointRequest) Reset() {
 	*x = RestoreClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[73]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4765,7 +4898,7 @@ func (x *RestoreClusterCheckpointRequest) String() string {
 func (*RestoreClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *RestoreClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[73]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4778,7 +4911,7 @@ func (x *RestoreClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*RestoreClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{73}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RestoreClusterCheckpointRequest) GetCheckpointId() uint64 {
@@ -4797,7 +4930,7 @@ type RestoreClusterCheckpointResponse struct {
 
 func (x *RestoreClusterCheckpointResponse) Reset() {
 	*x = RestoreClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[74]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4809,7 +4942,7 @@ func (x *RestoreClusterCheckpointResponse) String() string {
 func (*RestoreClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *RestoreClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[74]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4822,7 +4955,7 @@ func (x *RestoreClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*RestoreClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{74}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RestoreClusterCheckpointResponse) GetOperation() *Operation {
@@ -4842,7 +4975,7 @@ type PruneClusterCheckpointsRequest struct {
 
 func (x *PruneClusterCheckpointsRequest) Reset() {
 	*x = PruneClusterCheckpointsRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[75]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4854,7 +4987,7 @@ func (x *PruneClusterCheckpointsRequest) String() string {
 func (*PruneClusterCheckpointsRequest) ProtoMessage() {}
 
 func (x *PruneClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[75]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4867,7 +5000,7 @@ func (x *PruneClusterCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneClusterCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*PruneClusterCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{75}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PruneClusterCheckpointsRequest) GetKeep() uint32 {
@@ -4886,7 +5019,7 @@ type PruneClusterCheckpointsResponse struct {
 
 func (x *PruneClusterCheckpointsResponse) Reset() {
 	*x = PruneClusterCheckpointsResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[76]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4898,7 +5031,7 @@ func (x *PruneClusterCheckpointsResponse) String() string {
 func (*PruneClusterCheckpointsResponse) ProtoMessage() {}
 
 func (x *PruneClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[76]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4911,7 +5044,7 @@ func (x *PruneClusterCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneClusterCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*PruneClusterCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{76}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PruneClusterCheckpointsResponse) GetRemoved() []uint64 {
@@ -4931,7 +5064,7 @@ type GetClusterCheckpointManifestRequest struct {
 
 func (x *GetClusterCheckpointManifestRequest) Reset() {
 	*x = GetClusterCheckpointManifestRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[77]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +5076,7 @@ func (x *GetClusterCheckpointManifestRequest) String() string {
 func (*GetClusterCheckpointManifestRequest) ProtoMessage() {}
 
 func (x *GetClusterCheckpointManifestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[77]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +5089,7 @@ func (x *GetClusterCheckpointManifestRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use GetClusterCheckpointManifestRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterCheckpointManifestRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{77}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetClusterCheckpointManifestRequest) GetCheckpointId() uint64 {
@@ -4977,7 +5110,7 @@ type GetClusterCheckpointManifestResponse struct {
 
 func (x *GetClusterCheckpointManifestResponse) Reset() {
 	*x = GetClusterCheckpointManifestResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[78]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +5122,7 @@ func (x *GetClusterCheckpointManifestResponse) String() string {
 func (*GetClusterCheckpointManifestResponse) ProtoMessage() {}
 
 func (x *GetClusterCheckpointManifestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[78]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5002,7 +5135,7 @@ func (x *GetClusterCheckpointManifestResponse) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use GetClusterCheckpointManifestResponse.ProtoReflect.Descriptor instead.
 func (*GetClusterCheckpointManifestResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{78}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GetClusterCheckpointManifestResponse) GetCheckpointId() uint64 {
@@ -5028,7 +5161,7 @@ type AdoptClusterCheckpointRequest struct {
 
 func (x *AdoptClusterCheckpointRequest) Reset() {
 	*x = AdoptClusterCheckpointRequest{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[79]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5040,7 +5173,7 @@ func (x *AdoptClusterCheckpointRequest) String() string {
 func (*AdoptClusterCheckpointRequest) ProtoMessage() {}
 
 func (x *AdoptClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[79]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5053,7 +5186,7 @@ func (x *AdoptClusterCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptClusterCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*AdoptClusterCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{79}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AdoptClusterCheckpointRequest) GetManifest() []byte {
@@ -5072,7 +5205,7 @@ type AdoptClusterCheckpointResponse struct {
 
 func (x *AdoptClusterCheckpointResponse) Reset() {
 	*x = AdoptClusterCheckpointResponse{}
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[80]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5084,7 +5217,7 @@ func (x *AdoptClusterCheckpointResponse) String() string {
 func (*AdoptClusterCheckpointResponse) ProtoMessage() {}
 
 func (x *AdoptClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dslide_v1_coordinator_proto_msgTypes[80]
+	mi := &file_dslide_v1_coordinator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5097,7 +5230,7 @@ func (x *AdoptClusterCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptClusterCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*AdoptClusterCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{80}
+	return file_dslide_v1_coordinator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AdoptClusterCheckpointResponse) GetOperation() *Operation {
@@ -5174,7 +5307,16 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\x11GrowModelResponse\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.dslide.v1.ModelSpecR\x04spec\x12\x1f\n" +
 	"\vrows_before\x18\x02 \x01(\x03R\n" +
-	"rowsBefore\"O\n" +
+	"rowsBefore\"v\n" +
+	"\x13RetireLabelsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
+	"\x06labels\x18\x02 \x01(\tR\x06labels\x12\x18\n" +
+	"\arestore\x18\x03 \x01(\bR\arestore\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x81\x01\n" +
+	"\x14RetireLabelsResponse\x12(\n" +
+	"\x04spec\x18\x01 \x01(\v2\x14.dslide.v1.ModelSpecR\x04spec\x12%\n" +
+	"\x0eretired_before\x18\x02 \x01(\x03R\rretiredBefore\x12\x18\n" +
+	"\aretired\x18\x03 \x01(\x03R\aretired\"O\n" +
 	"\x11ListModelsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -5480,7 +5622,7 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\bJobStage\x12\x19\n" +
 	"\x15JOB_STAGE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15JOB_STAGE_PREPARATION\x10\x01\x12\x18\n" +
-	"\x14JOB_STAGE_COMPLETION\x10\x022\xc1\x15\n" +
+	"\x14JOB_STAGE_COMPLETION\x10\x022\x92\x16\n" +
 	"\x12CoordinatorService\x12R\n" +
 	"\rRegisterShard\x12\x1f.dslide.v1.RegisterShardRequest\x1a .dslide.v1.RegisterShardResponse\x12F\n" +
 	"\tHeartbeat\x12\x1b.dslide.v1.HeartbeatRequest\x1a\x1c.dslide.v1.HeartbeatResponse\x12X\n" +
@@ -5489,7 +5631,8 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\rRegisterModel\x12\x1f.dslide.v1.RegisterModelRequest\x1a .dslide.v1.RegisterModelResponse\x12I\n" +
 	"\n" +
 	"ListModels\x12\x1c.dslide.v1.ListModelsRequest\x1a\x1d.dslide.v1.ListModelsResponse\x12F\n" +
-	"\tGrowModel\x12\x1b.dslide.v1.GrowModelRequest\x1a\x1c.dslide.v1.GrowModelResponse\x12X\n" +
+	"\tGrowModel\x12\x1b.dslide.v1.GrowModelRequest\x1a\x1c.dslide.v1.GrowModelResponse\x12O\n" +
+	"\fRetireLabels\x12\x1e.dslide.v1.RetireLabelsRequest\x1a\x1f.dslide.v1.RetireLabelsResponse\x12X\n" +
 	"\x0fUnregisterModel\x12!.dslide.v1.UnregisterModelRequest\x1a\".dslide.v1.UnregisterModelResponse\x12X\n" +
 	"\x0fListModelAssets\x12!.dslide.v1.ListModelAssetsRequest\x1a\".dslide.v1.ListModelAssetsResponse\x12U\n" +
 	"\x0eReadModelAsset\x12 .dslide.v1.ReadModelAssetRequest\x1a!.dslide.v1.ReadModelAssetResponse\x12X\n" +
@@ -5528,7 +5671,7 @@ func file_dslide_v1_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_dslide_v1_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_dslide_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_dslide_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_dslide_v1_coordinator_proto_goTypes = []any{
 	(ShardHealth)(0),                             // 0: dslide.v1.ShardHealth
 	(JobStage)(0),                                // 1: dslide.v1.JobStage
@@ -5545,202 +5688,207 @@ var file_dslide_v1_coordinator_proto_goTypes = []any{
 	(*RegisterModelResponse)(nil),                // 12: dslide.v1.RegisterModelResponse
 	(*GrowModelRequest)(nil),                     // 13: dslide.v1.GrowModelRequest
 	(*GrowModelResponse)(nil),                    // 14: dslide.v1.GrowModelResponse
-	(*ListModelsRequest)(nil),                    // 15: dslide.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),                   // 16: dslide.v1.ListModelsResponse
-	(*UnregisterModelRequest)(nil),               // 17: dslide.v1.UnregisterModelRequest
-	(*UnregisterModelResponse)(nil),              // 18: dslide.v1.UnregisterModelResponse
-	(*ModelAsset)(nil),                           // 19: dslide.v1.ModelAsset
-	(*ListModelAssetsRequest)(nil),               // 20: dslide.v1.ListModelAssetsRequest
-	(*ListModelAssetsResponse)(nil),              // 21: dslide.v1.ListModelAssetsResponse
-	(*ReadModelAssetRequest)(nil),                // 22: dslide.v1.ReadModelAssetRequest
-	(*ReadModelAssetResponse)(nil),               // 23: dslide.v1.ReadModelAssetResponse
-	(*WriteModelAssetRequest)(nil),               // 24: dslide.v1.WriteModelAssetRequest
-	(*WriteModelAssetResponse)(nil),              // 25: dslide.v1.WriteModelAssetResponse
-	(*CommitModelAssetsRequest)(nil),             // 26: dslide.v1.CommitModelAssetsRequest
-	(*CommitModelAssetsResponse)(nil),            // 27: dslide.v1.CommitModelAssetsResponse
-	(*GetClusterStatusRequest)(nil),              // 28: dslide.v1.GetClusterStatusRequest
-	(*GetClusterStatusResponse)(nil),             // 29: dslide.v1.GetClusterStatusResponse
-	(*CheckpointStatus)(nil),                     // 30: dslide.v1.CheckpointStatus
-	(*EpochResult)(nil),                          // 31: dslide.v1.EpochResult
-	(*JobStatus)(nil),                            // 32: dslide.v1.JobStatus
-	(*JobSpec)(nil),                              // 33: dslide.v1.JobSpec
-	(*RegisterJobRequest)(nil),                   // 34: dslide.v1.RegisterJobRequest
-	(*RegisterJobResponse)(nil),                  // 35: dslide.v1.RegisterJobResponse
-	(*WorkReport)(nil),                           // 36: dslide.v1.WorkReport
-	(*AcquireWorkRequest)(nil),                   // 37: dslide.v1.AcquireWorkRequest
-	(*AcquireWorkResponse)(nil),                  // 38: dslide.v1.AcquireWorkResponse
-	(*ChunkLease)(nil),                           // 39: dslide.v1.ChunkLease
-	(*EvaluationLease)(nil),                      // 40: dslide.v1.EvaluationLease
-	(*StageLease)(nil),                           // 41: dslide.v1.StageLease
-	(*Wait)(nil),                                 // 42: dslide.v1.Wait
-	(*JobFinished)(nil),                          // 43: dslide.v1.JobFinished
-	(*LeaveJobRequest)(nil),                      // 44: dslide.v1.LeaveJobRequest
-	(*LeaveJobResponse)(nil),                     // 45: dslide.v1.LeaveJobResponse
-	(*CancelJobRequest)(nil),                     // 46: dslide.v1.CancelJobRequest
-	(*CancelJobResponse)(nil),                    // 47: dslide.v1.CancelJobResponse
-	(*DeleteJobRequest)(nil),                     // 48: dslide.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),                    // 49: dslide.v1.DeleteJobResponse
-	(*CreateCheckpointRequest)(nil),              // 50: dslide.v1.CreateCheckpointRequest
-	(*CreateCheckpointResponse)(nil),             // 51: dslide.v1.CreateCheckpointResponse
-	(*RestoreCheckpointRequest)(nil),             // 52: dslide.v1.RestoreCheckpointRequest
-	(*RestoreCheckpointResponse)(nil),            // 53: dslide.v1.RestoreCheckpointResponse
-	(*Operation)(nil),                            // 54: dslide.v1.Operation
-	(*OperationProgress)(nil),                    // 55: dslide.v1.OperationProgress
-	(*CheckpointWritten)(nil),                    // 56: dslide.v1.CheckpointWritten
-	(*CheckpointRestored)(nil),                   // 57: dslide.v1.CheckpointRestored
-	(*ClusterCheckpointVerified)(nil),            // 58: dslide.v1.ClusterCheckpointVerified
-	(*ClusterCheckpointRestored)(nil),            // 59: dslide.v1.ClusterCheckpointRestored
-	(*ClusterCheckpointAdopted)(nil),             // 60: dslide.v1.ClusterCheckpointAdopted
-	(*GetOperationRequest)(nil),                  // 61: dslide.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),                 // 62: dslide.v1.GetOperationResponse
-	(*ListOperationsRequest)(nil),                // 63: dslide.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),               // 64: dslide.v1.ListOperationsResponse
-	(*CancelOperationRequest)(nil),               // 65: dslide.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),              // 66: dslide.v1.CancelOperationResponse
-	(*ClusterCheckpoint)(nil),                    // 67: dslide.v1.ClusterCheckpoint
-	(*ClusterCheckpointPart)(nil),                // 68: dslide.v1.ClusterCheckpointPart
-	(*CreateClusterCheckpointRequest)(nil),       // 69: dslide.v1.CreateClusterCheckpointRequest
-	(*CreateClusterCheckpointResponse)(nil),      // 70: dslide.v1.CreateClusterCheckpointResponse
-	(*ListClusterCheckpointsRequest)(nil),        // 71: dslide.v1.ListClusterCheckpointsRequest
-	(*ListClusterCheckpointsResponse)(nil),       // 72: dslide.v1.ListClusterCheckpointsResponse
-	(*VerifyClusterCheckpointRequest)(nil),       // 73: dslide.v1.VerifyClusterCheckpointRequest
-	(*VerifyClusterCheckpointResponse)(nil),      // 74: dslide.v1.VerifyClusterCheckpointResponse
-	(*RestoreClusterCheckpointRequest)(nil),      // 75: dslide.v1.RestoreClusterCheckpointRequest
-	(*RestoreClusterCheckpointResponse)(nil),     // 76: dslide.v1.RestoreClusterCheckpointResponse
-	(*PruneClusterCheckpointsRequest)(nil),       // 77: dslide.v1.PruneClusterCheckpointsRequest
-	(*PruneClusterCheckpointsResponse)(nil),      // 78: dslide.v1.PruneClusterCheckpointsResponse
-	(*GetClusterCheckpointManifestRequest)(nil),  // 79: dslide.v1.GetClusterCheckpointManifestRequest
-	(*GetClusterCheckpointManifestResponse)(nil), // 80: dslide.v1.GetClusterCheckpointManifestResponse
-	(*AdoptClusterCheckpointRequest)(nil),        // 81: dslide.v1.AdoptClusterCheckpointRequest
-	(*AdoptClusterCheckpointResponse)(nil),       // 82: dslide.v1.AdoptClusterCheckpointResponse
-	(*ModelSpec)(nil),                            // 83: dslide.v1.ModelSpec
-	(*durationpb.Duration)(nil),                  // 84: google.protobuf.Duration
-	(*SlotAssignment)(nil),                       // 85: dslide.v1.SlotAssignment
-	(*TrainingSpec)(nil),                         // 86: dslide.v1.TrainingSpec
-	(*TableRate)(nil),                            // 87: dslide.v1.TableRate
-	(*StepError)(nil),                            // 88: dslide.v1.StepError
-	(*timestamppb.Timestamp)(nil),                // 89: google.protobuf.Timestamp
+	(*RetireLabelsRequest)(nil),                  // 15: dslide.v1.RetireLabelsRequest
+	(*RetireLabelsResponse)(nil),                 // 16: dslide.v1.RetireLabelsResponse
+	(*ListModelsRequest)(nil),                    // 17: dslide.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),                   // 18: dslide.v1.ListModelsResponse
+	(*UnregisterModelRequest)(nil),               // 19: dslide.v1.UnregisterModelRequest
+	(*UnregisterModelResponse)(nil),              // 20: dslide.v1.UnregisterModelResponse
+	(*ModelAsset)(nil),                           // 21: dslide.v1.ModelAsset
+	(*ListModelAssetsRequest)(nil),               // 22: dslide.v1.ListModelAssetsRequest
+	(*ListModelAssetsResponse)(nil),              // 23: dslide.v1.ListModelAssetsResponse
+	(*ReadModelAssetRequest)(nil),                // 24: dslide.v1.ReadModelAssetRequest
+	(*ReadModelAssetResponse)(nil),               // 25: dslide.v1.ReadModelAssetResponse
+	(*WriteModelAssetRequest)(nil),               // 26: dslide.v1.WriteModelAssetRequest
+	(*WriteModelAssetResponse)(nil),              // 27: dslide.v1.WriteModelAssetResponse
+	(*CommitModelAssetsRequest)(nil),             // 28: dslide.v1.CommitModelAssetsRequest
+	(*CommitModelAssetsResponse)(nil),            // 29: dslide.v1.CommitModelAssetsResponse
+	(*GetClusterStatusRequest)(nil),              // 30: dslide.v1.GetClusterStatusRequest
+	(*GetClusterStatusResponse)(nil),             // 31: dslide.v1.GetClusterStatusResponse
+	(*CheckpointStatus)(nil),                     // 32: dslide.v1.CheckpointStatus
+	(*EpochResult)(nil),                          // 33: dslide.v1.EpochResult
+	(*JobStatus)(nil),                            // 34: dslide.v1.JobStatus
+	(*JobSpec)(nil),                              // 35: dslide.v1.JobSpec
+	(*RegisterJobRequest)(nil),                   // 36: dslide.v1.RegisterJobRequest
+	(*RegisterJobResponse)(nil),                  // 37: dslide.v1.RegisterJobResponse
+	(*WorkReport)(nil),                           // 38: dslide.v1.WorkReport
+	(*AcquireWorkRequest)(nil),                   // 39: dslide.v1.AcquireWorkRequest
+	(*AcquireWorkResponse)(nil),                  // 40: dslide.v1.AcquireWorkResponse
+	(*ChunkLease)(nil),                           // 41: dslide.v1.ChunkLease
+	(*EvaluationLease)(nil),                      // 42: dslide.v1.EvaluationLease
+	(*StageLease)(nil),                           // 43: dslide.v1.StageLease
+	(*Wait)(nil),                                 // 44: dslide.v1.Wait
+	(*JobFinished)(nil),                          // 45: dslide.v1.JobFinished
+	(*LeaveJobRequest)(nil),                      // 46: dslide.v1.LeaveJobRequest
+	(*LeaveJobResponse)(nil),                     // 47: dslide.v1.LeaveJobResponse
+	(*CancelJobRequest)(nil),                     // 48: dslide.v1.CancelJobRequest
+	(*CancelJobResponse)(nil),                    // 49: dslide.v1.CancelJobResponse
+	(*DeleteJobRequest)(nil),                     // 50: dslide.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),                    // 51: dslide.v1.DeleteJobResponse
+	(*CreateCheckpointRequest)(nil),              // 52: dslide.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),             // 53: dslide.v1.CreateCheckpointResponse
+	(*RestoreCheckpointRequest)(nil),             // 54: dslide.v1.RestoreCheckpointRequest
+	(*RestoreCheckpointResponse)(nil),            // 55: dslide.v1.RestoreCheckpointResponse
+	(*Operation)(nil),                            // 56: dslide.v1.Operation
+	(*OperationProgress)(nil),                    // 57: dslide.v1.OperationProgress
+	(*CheckpointWritten)(nil),                    // 58: dslide.v1.CheckpointWritten
+	(*CheckpointRestored)(nil),                   // 59: dslide.v1.CheckpointRestored
+	(*ClusterCheckpointVerified)(nil),            // 60: dslide.v1.ClusterCheckpointVerified
+	(*ClusterCheckpointRestored)(nil),            // 61: dslide.v1.ClusterCheckpointRestored
+	(*ClusterCheckpointAdopted)(nil),             // 62: dslide.v1.ClusterCheckpointAdopted
+	(*GetOperationRequest)(nil),                  // 63: dslide.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),                 // 64: dslide.v1.GetOperationResponse
+	(*ListOperationsRequest)(nil),                // 65: dslide.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),               // 66: dslide.v1.ListOperationsResponse
+	(*CancelOperationRequest)(nil),               // 67: dslide.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),              // 68: dslide.v1.CancelOperationResponse
+	(*ClusterCheckpoint)(nil),                    // 69: dslide.v1.ClusterCheckpoint
+	(*ClusterCheckpointPart)(nil),                // 70: dslide.v1.ClusterCheckpointPart
+	(*CreateClusterCheckpointRequest)(nil),       // 71: dslide.v1.CreateClusterCheckpointRequest
+	(*CreateClusterCheckpointResponse)(nil),      // 72: dslide.v1.CreateClusterCheckpointResponse
+	(*ListClusterCheckpointsRequest)(nil),        // 73: dslide.v1.ListClusterCheckpointsRequest
+	(*ListClusterCheckpointsResponse)(nil),       // 74: dslide.v1.ListClusterCheckpointsResponse
+	(*VerifyClusterCheckpointRequest)(nil),       // 75: dslide.v1.VerifyClusterCheckpointRequest
+	(*VerifyClusterCheckpointResponse)(nil),      // 76: dslide.v1.VerifyClusterCheckpointResponse
+	(*RestoreClusterCheckpointRequest)(nil),      // 77: dslide.v1.RestoreClusterCheckpointRequest
+	(*RestoreClusterCheckpointResponse)(nil),     // 78: dslide.v1.RestoreClusterCheckpointResponse
+	(*PruneClusterCheckpointsRequest)(nil),       // 79: dslide.v1.PruneClusterCheckpointsRequest
+	(*PruneClusterCheckpointsResponse)(nil),      // 80: dslide.v1.PruneClusterCheckpointsResponse
+	(*GetClusterCheckpointManifestRequest)(nil),  // 81: dslide.v1.GetClusterCheckpointManifestRequest
+	(*GetClusterCheckpointManifestResponse)(nil), // 82: dslide.v1.GetClusterCheckpointManifestResponse
+	(*AdoptClusterCheckpointRequest)(nil),        // 83: dslide.v1.AdoptClusterCheckpointRequest
+	(*AdoptClusterCheckpointResponse)(nil),       // 84: dslide.v1.AdoptClusterCheckpointResponse
+	(*ModelSpec)(nil),                            // 85: dslide.v1.ModelSpec
+	(*durationpb.Duration)(nil),                  // 86: google.protobuf.Duration
+	(*SlotAssignment)(nil),                       // 87: dslide.v1.SlotAssignment
+	(*TrainingSpec)(nil),                         // 88: dslide.v1.TrainingSpec
+	(*TableRate)(nil),                            // 89: dslide.v1.TableRate
+	(*StepError)(nil),                            // 90: dslide.v1.StepError
+	(*timestamppb.Timestamp)(nil),                // 91: google.protobuf.Timestamp
 }
 var file_dslide_v1_coordinator_proto_depIdxs = []int32{
-	83, // 0: dslide.v1.RegisterShardRequest.models:type_name -> dslide.v1.ModelSpec
-	84, // 1: dslide.v1.RegisterShardResponse.heartbeat_interval:type_name -> google.protobuf.Duration
+	85, // 0: dslide.v1.RegisterShardRequest.models:type_name -> dslide.v1.ModelSpec
+	86, // 1: dslide.v1.RegisterShardResponse.heartbeat_interval:type_name -> google.protobuf.Duration
 	0,  // 2: dslide.v1.ShardInfo.health:type_name -> dslide.v1.ShardHealth
 	8,  // 3: dslide.v1.GetClusterMapResponse.shards:type_name -> dslide.v1.ShardInfo
-	85, // 4: dslide.v1.GetClusterMapResponse.slots:type_name -> dslide.v1.SlotAssignment
-	83, // 5: dslide.v1.RegisterModelRequest.spec:type_name -> dslide.v1.ModelSpec
-	83, // 6: dslide.v1.GrowModelResponse.spec:type_name -> dslide.v1.ModelSpec
-	83, // 7: dslide.v1.ListModelsResponse.models:type_name -> dslide.v1.ModelSpec
-	19, // 8: dslide.v1.ListModelAssetsResponse.assets:type_name -> dslide.v1.ModelAsset
-	8,  // 9: dslide.v1.GetClusterStatusResponse.shards:type_name -> dslide.v1.ShardInfo
-	32, // 10: dslide.v1.GetClusterStatusResponse.jobs:type_name -> dslide.v1.JobStatus
-	30, // 11: dslide.v1.GetClusterStatusResponse.checkpoints:type_name -> dslide.v1.CheckpointStatus
-	54, // 12: dslide.v1.GetClusterStatusResponse.operations:type_name -> dslide.v1.Operation
-	84, // 13: dslide.v1.CheckpointStatus.age:type_name -> google.protobuf.Duration
-	84, // 14: dslide.v1.CheckpointStatus.interval:type_name -> google.protobuf.Duration
-	84, // 15: dslide.v1.CheckpointStatus.scrub_age:type_name -> google.protobuf.Duration
-	84, // 16: dslide.v1.CheckpointStatus.scrub_interval:type_name -> google.protobuf.Duration
-	31, // 17: dslide.v1.JobStatus.epochs:type_name -> dslide.v1.EpochResult
-	86, // 18: dslide.v1.JobSpec.training:type_name -> dslide.v1.TrainingSpec
-	87, // 19: dslide.v1.JobSpec.rates:type_name -> dslide.v1.TableRate
-	33, // 20: dslide.v1.RegisterJobRequest.spec:type_name -> dslide.v1.JobSpec
-	36, // 21: dslide.v1.AcquireWorkRequest.finished:type_name -> dslide.v1.WorkReport
-	39, // 22: dslide.v1.AcquireWorkResponse.chunk:type_name -> dslide.v1.ChunkLease
-	40, // 23: dslide.v1.AcquireWorkResponse.evaluation:type_name -> dslide.v1.EvaluationLease
-	42, // 24: dslide.v1.AcquireWorkResponse.wait:type_name -> dslide.v1.Wait
-	43, // 25: dslide.v1.AcquireWorkResponse.finished:type_name -> dslide.v1.JobFinished
-	41, // 26: dslide.v1.AcquireWorkResponse.stage:type_name -> dslide.v1.StageLease
-	1,  // 27: dslide.v1.StageLease.stage:type_name -> dslide.v1.JobStage
-	84, // 28: dslide.v1.Wait.retry_after:type_name -> google.protobuf.Duration
-	32, // 29: dslide.v1.CancelJobResponse.job:type_name -> dslide.v1.JobStatus
-	54, // 30: dslide.v1.CreateCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	54, // 31: dslide.v1.RestoreCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	88, // 32: dslide.v1.Operation.error:type_name -> dslide.v1.StepError
-	84, // 33: dslide.v1.Operation.elapsed:type_name -> google.protobuf.Duration
-	55, // 34: dslide.v1.Operation.progress:type_name -> dslide.v1.OperationProgress
-	56, // 35: dslide.v1.Operation.create_checkpoint:type_name -> dslide.v1.CheckpointWritten
-	57, // 36: dslide.v1.Operation.restore_checkpoint:type_name -> dslide.v1.CheckpointRestored
-	67, // 37: dslide.v1.Operation.create_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpoint
-	58, // 38: dslide.v1.Operation.verify_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointVerified
-	59, // 39: dslide.v1.Operation.restore_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointRestored
-	60, // 40: dslide.v1.Operation.adopt_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointAdopted
-	84, // 41: dslide.v1.GetOperationRequest.wait:type_name -> google.protobuf.Duration
-	54, // 42: dslide.v1.GetOperationResponse.operation:type_name -> dslide.v1.Operation
-	54, // 43: dslide.v1.ListOperationsResponse.operations:type_name -> dslide.v1.Operation
-	54, // 44: dslide.v1.CancelOperationResponse.operation:type_name -> dslide.v1.Operation
-	89, // 45: dslide.v1.ClusterCheckpoint.created:type_name -> google.protobuf.Timestamp
-	68, // 46: dslide.v1.ClusterCheckpoint.parts:type_name -> dslide.v1.ClusterCheckpointPart
-	84, // 47: dslide.v1.ClusterCheckpoint.stall:type_name -> google.protobuf.Duration
-	84, // 48: dslide.v1.ClusterCheckpoint.duration:type_name -> google.protobuf.Duration
-	54, // 49: dslide.v1.CreateClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	67, // 50: dslide.v1.ListClusterCheckpointsResponse.checkpoints:type_name -> dslide.v1.ClusterCheckpoint
-	54, // 51: dslide.v1.VerifyClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	54, // 52: dslide.v1.RestoreClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	54, // 53: dslide.v1.AdoptClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
-	2,  // 54: dslide.v1.CoordinatorService.RegisterShard:input_type -> dslide.v1.RegisterShardRequest
-	4,  // 55: dslide.v1.CoordinatorService.Heartbeat:input_type -> dslide.v1.HeartbeatRequest
-	6,  // 56: dslide.v1.CoordinatorService.DeregisterShard:input_type -> dslide.v1.DeregisterShardRequest
-	9,  // 57: dslide.v1.CoordinatorService.GetClusterMap:input_type -> dslide.v1.GetClusterMapRequest
-	11, // 58: dslide.v1.CoordinatorService.RegisterModel:input_type -> dslide.v1.RegisterModelRequest
-	15, // 59: dslide.v1.CoordinatorService.ListModels:input_type -> dslide.v1.ListModelsRequest
-	13, // 60: dslide.v1.CoordinatorService.GrowModel:input_type -> dslide.v1.GrowModelRequest
-	17, // 61: dslide.v1.CoordinatorService.UnregisterModel:input_type -> dslide.v1.UnregisterModelRequest
-	20, // 62: dslide.v1.CoordinatorService.ListModelAssets:input_type -> dslide.v1.ListModelAssetsRequest
-	22, // 63: dslide.v1.CoordinatorService.ReadModelAsset:input_type -> dslide.v1.ReadModelAssetRequest
-	24, // 64: dslide.v1.CoordinatorService.WriteModelAsset:input_type -> dslide.v1.WriteModelAssetRequest
-	26, // 65: dslide.v1.CoordinatorService.CommitModelAssets:input_type -> dslide.v1.CommitModelAssetsRequest
-	28, // 66: dslide.v1.CoordinatorService.GetClusterStatus:input_type -> dslide.v1.GetClusterStatusRequest
-	34, // 67: dslide.v1.CoordinatorService.RegisterJob:input_type -> dslide.v1.RegisterJobRequest
-	37, // 68: dslide.v1.CoordinatorService.AcquireWork:input_type -> dslide.v1.AcquireWorkRequest
-	44, // 69: dslide.v1.CoordinatorService.LeaveJob:input_type -> dslide.v1.LeaveJobRequest
-	46, // 70: dslide.v1.CoordinatorService.CancelJob:input_type -> dslide.v1.CancelJobRequest
-	48, // 71: dslide.v1.CoordinatorService.DeleteJob:input_type -> dslide.v1.DeleteJobRequest
-	50, // 72: dslide.v1.CoordinatorService.CreateCheckpoint:input_type -> dslide.v1.CreateCheckpointRequest
-	52, // 73: dslide.v1.CoordinatorService.RestoreCheckpoint:input_type -> dslide.v1.RestoreCheckpointRequest
-	61, // 74: dslide.v1.CoordinatorService.GetOperation:input_type -> dslide.v1.GetOperationRequest
-	63, // 75: dslide.v1.CoordinatorService.ListOperations:input_type -> dslide.v1.ListOperationsRequest
-	65, // 76: dslide.v1.CoordinatorService.CancelOperation:input_type -> dslide.v1.CancelOperationRequest
-	69, // 77: dslide.v1.CoordinatorService.CreateClusterCheckpoint:input_type -> dslide.v1.CreateClusterCheckpointRequest
-	71, // 78: dslide.v1.CoordinatorService.ListClusterCheckpoints:input_type -> dslide.v1.ListClusterCheckpointsRequest
-	73, // 79: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:input_type -> dslide.v1.VerifyClusterCheckpointRequest
-	75, // 80: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:input_type -> dslide.v1.RestoreClusterCheckpointRequest
-	77, // 81: dslide.v1.CoordinatorService.PruneClusterCheckpoints:input_type -> dslide.v1.PruneClusterCheckpointsRequest
-	79, // 82: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:input_type -> dslide.v1.GetClusterCheckpointManifestRequest
-	81, // 83: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:input_type -> dslide.v1.AdoptClusterCheckpointRequest
-	3,  // 84: dslide.v1.CoordinatorService.RegisterShard:output_type -> dslide.v1.RegisterShardResponse
-	5,  // 85: dslide.v1.CoordinatorService.Heartbeat:output_type -> dslide.v1.HeartbeatResponse
-	7,  // 86: dslide.v1.CoordinatorService.DeregisterShard:output_type -> dslide.v1.DeregisterShardResponse
-	10, // 87: dslide.v1.CoordinatorService.GetClusterMap:output_type -> dslide.v1.GetClusterMapResponse
-	12, // 88: dslide.v1.CoordinatorService.RegisterModel:output_type -> dslide.v1.RegisterModelResponse
-	16, // 89: dslide.v1.CoordinatorService.ListModels:output_type -> dslide.v1.ListModelsResponse
-	14, // 90: dslide.v1.CoordinatorService.GrowModel:output_type -> dslide.v1.GrowModelResponse
-	18, // 91: dslide.v1.CoordinatorService.UnregisterModel:output_type -> dslide.v1.UnregisterModelResponse
-	21, // 92: dslide.v1.CoordinatorService.ListModelAssets:output_type -> dslide.v1.ListModelAssetsResponse
-	23, // 93: dslide.v1.CoordinatorService.ReadModelAsset:output_type -> dslide.v1.ReadModelAssetResponse
-	25, // 94: dslide.v1.CoordinatorService.WriteModelAsset:output_type -> dslide.v1.WriteModelAssetResponse
-	27, // 95: dslide.v1.CoordinatorService.CommitModelAssets:output_type -> dslide.v1.CommitModelAssetsResponse
-	29, // 96: dslide.v1.CoordinatorService.GetClusterStatus:output_type -> dslide.v1.GetClusterStatusResponse
-	35, // 97: dslide.v1.CoordinatorService.RegisterJob:output_type -> dslide.v1.RegisterJobResponse
-	38, // 98: dslide.v1.CoordinatorService.AcquireWork:output_type -> dslide.v1.AcquireWorkResponse
-	45, // 99: dslide.v1.CoordinatorService.LeaveJob:output_type -> dslide.v1.LeaveJobResponse
-	47, // 100: dslide.v1.CoordinatorService.CancelJob:output_type -> dslide.v1.CancelJobResponse
-	49, // 101: dslide.v1.CoordinatorService.DeleteJob:output_type -> dslide.v1.DeleteJobResponse
-	51, // 102: dslide.v1.CoordinatorService.CreateCheckpoint:output_type -> dslide.v1.CreateCheckpointResponse
-	53, // 103: dslide.v1.CoordinatorService.RestoreCheckpoint:output_type -> dslide.v1.RestoreCheckpointResponse
-	62, // 104: dslide.v1.CoordinatorService.GetOperation:output_type -> dslide.v1.GetOperationResponse
-	64, // 105: dslide.v1.CoordinatorService.ListOperations:output_type -> dslide.v1.ListOperationsResponse
-	66, // 106: dslide.v1.CoordinatorService.CancelOperation:output_type -> dslide.v1.CancelOperationResponse
-	70, // 107: dslide.v1.CoordinatorService.CreateClusterCheckpoint:output_type -> dslide.v1.CreateClusterCheckpointResponse
-	72, // 108: dslide.v1.CoordinatorService.ListClusterCheckpoints:output_type -> dslide.v1.ListClusterCheckpointsResponse
-	74, // 109: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:output_type -> dslide.v1.VerifyClusterCheckpointResponse
-	76, // 110: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:output_type -> dslide.v1.RestoreClusterCheckpointResponse
-	78, // 111: dslide.v1.CoordinatorService.PruneClusterCheckpoints:output_type -> dslide.v1.PruneClusterCheckpointsResponse
-	80, // 112: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:output_type -> dslide.v1.GetClusterCheckpointManifestResponse
-	82, // 113: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:output_type -> dslide.v1.AdoptClusterCheckpointResponse
-	84, // [84:114] is the sub-list for method output_type
-	54, // [54:84] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	87, // 4: dslide.v1.GetClusterMapResponse.slots:type_name -> dslide.v1.SlotAssignment
+	85, // 5: dslide.v1.RegisterModelRequest.spec:type_name -> dslide.v1.ModelSpec
+	85, // 6: dslide.v1.GrowModelResponse.spec:type_name -> dslide.v1.ModelSpec
+	85, // 7: dslide.v1.RetireLabelsResponse.spec:type_name -> dslide.v1.ModelSpec
+	85, // 8: dslide.v1.ListModelsResponse.models:type_name -> dslide.v1.ModelSpec
+	21, // 9: dslide.v1.ListModelAssetsResponse.assets:type_name -> dslide.v1.ModelAsset
+	8,  // 10: dslide.v1.GetClusterStatusResponse.shards:type_name -> dslide.v1.ShardInfo
+	34, // 11: dslide.v1.GetClusterStatusResponse.jobs:type_name -> dslide.v1.JobStatus
+	32, // 12: dslide.v1.GetClusterStatusResponse.checkpoints:type_name -> dslide.v1.CheckpointStatus
+	56, // 13: dslide.v1.GetClusterStatusResponse.operations:type_name -> dslide.v1.Operation
+	86, // 14: dslide.v1.CheckpointStatus.age:type_name -> google.protobuf.Duration
+	86, // 15: dslide.v1.CheckpointStatus.interval:type_name -> google.protobuf.Duration
+	86, // 16: dslide.v1.CheckpointStatus.scrub_age:type_name -> google.protobuf.Duration
+	86, // 17: dslide.v1.CheckpointStatus.scrub_interval:type_name -> google.protobuf.Duration
+	33, // 18: dslide.v1.JobStatus.epochs:type_name -> dslide.v1.EpochResult
+	88, // 19: dslide.v1.JobSpec.training:type_name -> dslide.v1.TrainingSpec
+	89, // 20: dslide.v1.JobSpec.rates:type_name -> dslide.v1.TableRate
+	35, // 21: dslide.v1.RegisterJobRequest.spec:type_name -> dslide.v1.JobSpec
+	38, // 22: dslide.v1.AcquireWorkRequest.finished:type_name -> dslide.v1.WorkReport
+	41, // 23: dslide.v1.AcquireWorkResponse.chunk:type_name -> dslide.v1.ChunkLease
+	42, // 24: dslide.v1.AcquireWorkResponse.evaluation:type_name -> dslide.v1.EvaluationLease
+	44, // 25: dslide.v1.AcquireWorkResponse.wait:type_name -> dslide.v1.Wait
+	45, // 26: dslide.v1.AcquireWorkResponse.finished:type_name -> dslide.v1.JobFinished
+	43, // 27: dslide.v1.AcquireWorkResponse.stage:type_name -> dslide.v1.StageLease
+	1,  // 28: dslide.v1.StageLease.stage:type_name -> dslide.v1.JobStage
+	86, // 29: dslide.v1.Wait.retry_after:type_name -> google.protobuf.Duration
+	34, // 30: dslide.v1.CancelJobResponse.job:type_name -> dslide.v1.JobStatus
+	56, // 31: dslide.v1.CreateCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	56, // 32: dslide.v1.RestoreCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	90, // 33: dslide.v1.Operation.error:type_name -> dslide.v1.StepError
+	86, // 34: dslide.v1.Operation.elapsed:type_name -> google.protobuf.Duration
+	57, // 35: dslide.v1.Operation.progress:type_name -> dslide.v1.OperationProgress
+	58, // 36: dslide.v1.Operation.create_checkpoint:type_name -> dslide.v1.CheckpointWritten
+	59, // 37: dslide.v1.Operation.restore_checkpoint:type_name -> dslide.v1.CheckpointRestored
+	69, // 38: dslide.v1.Operation.create_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpoint
+	60, // 39: dslide.v1.Operation.verify_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointVerified
+	61, // 40: dslide.v1.Operation.restore_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointRestored
+	62, // 41: dslide.v1.Operation.adopt_cluster_checkpoint:type_name -> dslide.v1.ClusterCheckpointAdopted
+	86, // 42: dslide.v1.GetOperationRequest.wait:type_name -> google.protobuf.Duration
+	56, // 43: dslide.v1.GetOperationResponse.operation:type_name -> dslide.v1.Operation
+	56, // 44: dslide.v1.ListOperationsResponse.operations:type_name -> dslide.v1.Operation
+	56, // 45: dslide.v1.CancelOperationResponse.operation:type_name -> dslide.v1.Operation
+	91, // 46: dslide.v1.ClusterCheckpoint.created:type_name -> google.protobuf.Timestamp
+	70, // 47: dslide.v1.ClusterCheckpoint.parts:type_name -> dslide.v1.ClusterCheckpointPart
+	86, // 48: dslide.v1.ClusterCheckpoint.stall:type_name -> google.protobuf.Duration
+	86, // 49: dslide.v1.ClusterCheckpoint.duration:type_name -> google.protobuf.Duration
+	56, // 50: dslide.v1.CreateClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	69, // 51: dslide.v1.ListClusterCheckpointsResponse.checkpoints:type_name -> dslide.v1.ClusterCheckpoint
+	56, // 52: dslide.v1.VerifyClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	56, // 53: dslide.v1.RestoreClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	56, // 54: dslide.v1.AdoptClusterCheckpointResponse.operation:type_name -> dslide.v1.Operation
+	2,  // 55: dslide.v1.CoordinatorService.RegisterShard:input_type -> dslide.v1.RegisterShardRequest
+	4,  // 56: dslide.v1.CoordinatorService.Heartbeat:input_type -> dslide.v1.HeartbeatRequest
+	6,  // 57: dslide.v1.CoordinatorService.DeregisterShard:input_type -> dslide.v1.DeregisterShardRequest
+	9,  // 58: dslide.v1.CoordinatorService.GetClusterMap:input_type -> dslide.v1.GetClusterMapRequest
+	11, // 59: dslide.v1.CoordinatorService.RegisterModel:input_type -> dslide.v1.RegisterModelRequest
+	17, // 60: dslide.v1.CoordinatorService.ListModels:input_type -> dslide.v1.ListModelsRequest
+	13, // 61: dslide.v1.CoordinatorService.GrowModel:input_type -> dslide.v1.GrowModelRequest
+	15, // 62: dslide.v1.CoordinatorService.RetireLabels:input_type -> dslide.v1.RetireLabelsRequest
+	19, // 63: dslide.v1.CoordinatorService.UnregisterModel:input_type -> dslide.v1.UnregisterModelRequest
+	22, // 64: dslide.v1.CoordinatorService.ListModelAssets:input_type -> dslide.v1.ListModelAssetsRequest
+	24, // 65: dslide.v1.CoordinatorService.ReadModelAsset:input_type -> dslide.v1.ReadModelAssetRequest
+	26, // 66: dslide.v1.CoordinatorService.WriteModelAsset:input_type -> dslide.v1.WriteModelAssetRequest
+	28, // 67: dslide.v1.CoordinatorService.CommitModelAssets:input_type -> dslide.v1.CommitModelAssetsRequest
+	30, // 68: dslide.v1.CoordinatorService.GetClusterStatus:input_type -> dslide.v1.GetClusterStatusRequest
+	36, // 69: dslide.v1.CoordinatorService.RegisterJob:input_type -> dslide.v1.RegisterJobRequest
+	39, // 70: dslide.v1.CoordinatorService.AcquireWork:input_type -> dslide.v1.AcquireWorkRequest
+	46, // 71: dslide.v1.CoordinatorService.LeaveJob:input_type -> dslide.v1.LeaveJobRequest
+	48, // 72: dslide.v1.CoordinatorService.CancelJob:input_type -> dslide.v1.CancelJobRequest
+	50, // 73: dslide.v1.CoordinatorService.DeleteJob:input_type -> dslide.v1.DeleteJobRequest
+	52, // 74: dslide.v1.CoordinatorService.CreateCheckpoint:input_type -> dslide.v1.CreateCheckpointRequest
+	54, // 75: dslide.v1.CoordinatorService.RestoreCheckpoint:input_type -> dslide.v1.RestoreCheckpointRequest
+	63, // 76: dslide.v1.CoordinatorService.GetOperation:input_type -> dslide.v1.GetOperationRequest
+	65, // 77: dslide.v1.CoordinatorService.ListOperations:input_type -> dslide.v1.ListOperationsRequest
+	67, // 78: dslide.v1.CoordinatorService.CancelOperation:input_type -> dslide.v1.CancelOperationRequest
+	71, // 79: dslide.v1.CoordinatorService.CreateClusterCheckpoint:input_type -> dslide.v1.CreateClusterCheckpointRequest
+	73, // 80: dslide.v1.CoordinatorService.ListClusterCheckpoints:input_type -> dslide.v1.ListClusterCheckpointsRequest
+	75, // 81: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:input_type -> dslide.v1.VerifyClusterCheckpointRequest
+	77, // 82: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:input_type -> dslide.v1.RestoreClusterCheckpointRequest
+	79, // 83: dslide.v1.CoordinatorService.PruneClusterCheckpoints:input_type -> dslide.v1.PruneClusterCheckpointsRequest
+	81, // 84: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:input_type -> dslide.v1.GetClusterCheckpointManifestRequest
+	83, // 85: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:input_type -> dslide.v1.AdoptClusterCheckpointRequest
+	3,  // 86: dslide.v1.CoordinatorService.RegisterShard:output_type -> dslide.v1.RegisterShardResponse
+	5,  // 87: dslide.v1.CoordinatorService.Heartbeat:output_type -> dslide.v1.HeartbeatResponse
+	7,  // 88: dslide.v1.CoordinatorService.DeregisterShard:output_type -> dslide.v1.DeregisterShardResponse
+	10, // 89: dslide.v1.CoordinatorService.GetClusterMap:output_type -> dslide.v1.GetClusterMapResponse
+	12, // 90: dslide.v1.CoordinatorService.RegisterModel:output_type -> dslide.v1.RegisterModelResponse
+	18, // 91: dslide.v1.CoordinatorService.ListModels:output_type -> dslide.v1.ListModelsResponse
+	14, // 92: dslide.v1.CoordinatorService.GrowModel:output_type -> dslide.v1.GrowModelResponse
+	16, // 93: dslide.v1.CoordinatorService.RetireLabels:output_type -> dslide.v1.RetireLabelsResponse
+	20, // 94: dslide.v1.CoordinatorService.UnregisterModel:output_type -> dslide.v1.UnregisterModelResponse
+	23, // 95: dslide.v1.CoordinatorService.ListModelAssets:output_type -> dslide.v1.ListModelAssetsResponse
+	25, // 96: dslide.v1.CoordinatorService.ReadModelAsset:output_type -> dslide.v1.ReadModelAssetResponse
+	27, // 97: dslide.v1.CoordinatorService.WriteModelAsset:output_type -> dslide.v1.WriteModelAssetResponse
+	29, // 98: dslide.v1.CoordinatorService.CommitModelAssets:output_type -> dslide.v1.CommitModelAssetsResponse
+	31, // 99: dslide.v1.CoordinatorService.GetClusterStatus:output_type -> dslide.v1.GetClusterStatusResponse
+	37, // 100: dslide.v1.CoordinatorService.RegisterJob:output_type -> dslide.v1.RegisterJobResponse
+	40, // 101: dslide.v1.CoordinatorService.AcquireWork:output_type -> dslide.v1.AcquireWorkResponse
+	47, // 102: dslide.v1.CoordinatorService.LeaveJob:output_type -> dslide.v1.LeaveJobResponse
+	49, // 103: dslide.v1.CoordinatorService.CancelJob:output_type -> dslide.v1.CancelJobResponse
+	51, // 104: dslide.v1.CoordinatorService.DeleteJob:output_type -> dslide.v1.DeleteJobResponse
+	53, // 105: dslide.v1.CoordinatorService.CreateCheckpoint:output_type -> dslide.v1.CreateCheckpointResponse
+	55, // 106: dslide.v1.CoordinatorService.RestoreCheckpoint:output_type -> dslide.v1.RestoreCheckpointResponse
+	64, // 107: dslide.v1.CoordinatorService.GetOperation:output_type -> dslide.v1.GetOperationResponse
+	66, // 108: dslide.v1.CoordinatorService.ListOperations:output_type -> dslide.v1.ListOperationsResponse
+	68, // 109: dslide.v1.CoordinatorService.CancelOperation:output_type -> dslide.v1.CancelOperationResponse
+	72, // 110: dslide.v1.CoordinatorService.CreateClusterCheckpoint:output_type -> dslide.v1.CreateClusterCheckpointResponse
+	74, // 111: dslide.v1.CoordinatorService.ListClusterCheckpoints:output_type -> dslide.v1.ListClusterCheckpointsResponse
+	76, // 112: dslide.v1.CoordinatorService.VerifyClusterCheckpoint:output_type -> dslide.v1.VerifyClusterCheckpointResponse
+	78, // 113: dslide.v1.CoordinatorService.RestoreClusterCheckpoint:output_type -> dslide.v1.RestoreClusterCheckpointResponse
+	80, // 114: dslide.v1.CoordinatorService.PruneClusterCheckpoints:output_type -> dslide.v1.PruneClusterCheckpointsResponse
+	82, // 115: dslide.v1.CoordinatorService.GetClusterCheckpointManifest:output_type -> dslide.v1.GetClusterCheckpointManifestResponse
+	84, // 116: dslide.v1.CoordinatorService.AdoptClusterCheckpoint:output_type -> dslide.v1.AdoptClusterCheckpointResponse
+	86, // [86:117] is the sub-list for method output_type
+	55, // [55:86] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_dslide_v1_coordinator_proto_init() }
@@ -5750,17 +5898,17 @@ func file_dslide_v1_coordinator_proto_init() {
 	}
 	file_dslide_v1_common_proto_init()
 	file_dslide_v1_model_proto_init()
-	file_dslide_v1_coordinator_proto_msgTypes[24].OneofWrappers = []any{}
-	file_dslide_v1_coordinator_proto_msgTypes[29].OneofWrappers = []any{}
-	file_dslide_v1_coordinator_proto_msgTypes[30].OneofWrappers = []any{}
-	file_dslide_v1_coordinator_proto_msgTypes[36].OneofWrappers = []any{
+	file_dslide_v1_coordinator_proto_msgTypes[26].OneofWrappers = []any{}
+	file_dslide_v1_coordinator_proto_msgTypes[31].OneofWrappers = []any{}
+	file_dslide_v1_coordinator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_dslide_v1_coordinator_proto_msgTypes[38].OneofWrappers = []any{
 		(*AcquireWorkResponse_Chunk)(nil),
 		(*AcquireWorkResponse_Evaluation)(nil),
 		(*AcquireWorkResponse_Wait)(nil),
 		(*AcquireWorkResponse_Finished)(nil),
 		(*AcquireWorkResponse_Stage)(nil),
 	}
-	file_dslide_v1_coordinator_proto_msgTypes[52].OneofWrappers = []any{
+	file_dslide_v1_coordinator_proto_msgTypes[54].OneofWrappers = []any{
 		(*Operation_CreateCheckpoint)(nil),
 		(*Operation_RestoreCheckpoint)(nil),
 		(*Operation_CreateClusterCheckpoint)(nil),
@@ -5774,7 +5922,7 @@ func file_dslide_v1_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dslide_v1_coordinator_proto_rawDesc), len(file_dslide_v1_coordinator_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   81,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

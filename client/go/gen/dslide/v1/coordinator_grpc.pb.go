@@ -29,6 +29,7 @@ const (
 	CoordinatorService_RegisterModel_FullMethodName                = "/dslide.v1.CoordinatorService/RegisterModel"
 	CoordinatorService_ListModels_FullMethodName                   = "/dslide.v1.CoordinatorService/ListModels"
 	CoordinatorService_GrowModel_FullMethodName                    = "/dslide.v1.CoordinatorService/GrowModel"
+	CoordinatorService_RetireLabels_FullMethodName                 = "/dslide.v1.CoordinatorService/RetireLabels"
 	CoordinatorService_UnregisterModel_FullMethodName              = "/dslide.v1.CoordinatorService/UnregisterModel"
 	CoordinatorService_ListModelAssets_FullMethodName              = "/dslide.v1.CoordinatorService/ListModelAssets"
 	CoordinatorService_ReadModelAsset_FullMethodName               = "/dslide.v1.CoordinatorService/ReadModelAsset"
@@ -77,6 +78,10 @@ type CoordinatorServiceClient interface {
 	// Gives a table of a registered model more rows, on every shard, while it is trained. Rows that
 	// are there stay as they are. Retry: safe.
 	GrowModel(ctx context.Context, in *GrowModelRequest, opts ...grpc.CallOption) (*GrowModelResponse, error)
+	// Leaves labels of a registered model out of every prediction, or takes them in again, on every
+	// shard, while it is used. INVALID_ARGUMENT BAD_ROW_ID for a text that names none, OUT_OF_RANGE for
+	// labels that the model does not have, and when no label would be left. Retry: safe.
+	RetireLabels(ctx context.Context, in *RetireLabelsRequest, opts ...grpc.CallOption) (*RetireLabelsResponse, error)
 	// Drops it from every shard. Retry: safe.
 	UnregisterModel(ctx context.Context, in *UnregisterModelRequest, opts ...grpc.CallOption) (*UnregisterModelResponse, error)
 	// What the model has. NOT_FOUND UNKNOWN_MODEL; DATA_LOSS. Retry: safe.
@@ -219,6 +224,16 @@ func (c *coordinatorServiceClient) GrowModel(ctx context.Context, in *GrowModelR
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GrowModelResponse)
 	err := c.cc.Invoke(ctx, CoordinatorService_GrowModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) RetireLabels(ctx context.Context, in *RetireLabelsRequest, opts ...grpc.CallOption) (*RetireLabelsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetireLabelsResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_RetireLabels_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -478,6 +493,10 @@ type CoordinatorServiceServer interface {
 	// Gives a table of a registered model more rows, on every shard, while it is trained. Rows that
 	// are there stay as they are. Retry: safe.
 	GrowModel(context.Context, *GrowModelRequest) (*GrowModelResponse, error)
+	// Leaves labels of a registered model out of every prediction, or takes them in again, on every
+	// shard, while it is used. INVALID_ARGUMENT BAD_ROW_ID for a text that names none, OUT_OF_RANGE for
+	// labels that the model does not have, and when no label would be left. Retry: safe.
+	RetireLabels(context.Context, *RetireLabelsRequest) (*RetireLabelsResponse, error)
 	// Drops it from every shard. Retry: safe.
 	UnregisterModel(context.Context, *UnregisterModelRequest) (*UnregisterModelResponse, error)
 	// What the model has. NOT_FOUND UNKNOWN_MODEL; DATA_LOSS. Retry: safe.
@@ -576,6 +595,9 @@ func (UnimplementedCoordinatorServiceServer) ListModels(context.Context, *ListMo
 }
 func (UnimplementedCoordinatorServiceServer) GrowModel(context.Context, *GrowModelRequest) (*GrowModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GrowModel not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) RetireLabels(context.Context, *RetireLabelsRequest) (*RetireLabelsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetireLabels not implemented")
 }
 func (UnimplementedCoordinatorServiceServer) UnregisterModel(context.Context, *UnregisterModelRequest) (*UnregisterModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnregisterModel not implemented")
@@ -789,6 +811,24 @@ func _CoordinatorService_GrowModel_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CoordinatorServiceServer).GrowModel(ctx, req.(*GrowModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_RetireLabels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetireLabelsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).RetireLabels(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_RetireLabels_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).RetireLabels(ctx, req.(*RetireLabelsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1241,6 +1281,10 @@ var CoordinatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GrowModel",
 			Handler:    _CoordinatorService_GrowModel_Handler,
+		},
+		{
+			MethodName: "RetireLabels",
+			Handler:    _CoordinatorService_RetireLabels_Handler,
 		},
 		{
 			MethodName: "UnregisterModel",

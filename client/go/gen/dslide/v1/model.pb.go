@@ -1154,8 +1154,12 @@ type ModelSpec struct {
 	// Larger magnitudes are refused; (0, 1e30]. Default 10000.
 	MagnitudeBound *float64      `protobuf:"fixed64,5,opt,name=magnitude_bound,json=magnitudeBound,proto3,oneof" json:"magnitude_bound,omitempty"`
 	Training       *TrainingSpec `protobuf:"bytes,6,opt,name=training,proto3" json:"training,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Labels that are never predicted, "3,7-12": ascending numbers and ranges of them, each as long as
+	// it can be (CoordinatorService.RetireLabels). Registering a model that is there changes nothing of
+	// it. At most 1 MiB.
+	RetiredLabels *string `protobuf:"bytes,7,opt,name=retired_labels,json=retiredLabels,proto3,oneof" json:"retired_labels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelSpec) Reset() {
@@ -1228,6 +1232,13 @@ func (x *ModelSpec) GetTraining() *TrainingSpec {
 		return x.Training
 	}
 	return nil
+}
+
+func (x *ModelSpec) GetRetiredLabels() string {
+	if x != nil && x.RetiredLabels != nil {
+		return *x.RetiredLabels
+	}
+	return ""
 }
 
 // The owners of the slots of all tables with this many slots.
@@ -1558,18 +1569,20 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"\x17_validation_max_samplesB\x12\n" +
 	"\x10_patience_epochsB\x16\n" +
 	"\x14_propensity_strengthB\r\n" +
-	"\v_order_seed\"\xab\x02\n" +
+	"\v_order_seed\"\xea\x02\n" +
 	"\tModelSpec\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x17\n" +
 	"\x04seed\x18\x02 \x01(\x04H\x01R\x04seed\x88\x01\x01\x12,\n" +
 	"\x06tables\x18\x03 \x03(\v2\x14.dslide.v1.TableSpecR\x06tables\x12%\n" +
 	"\vactivations\x18\x04 \x01(\tH\x02R\vactivations\x88\x01\x01\x12,\n" +
 	"\x0fmagnitude_bound\x18\x05 \x01(\x01H\x03R\x0emagnitudeBound\x88\x01\x01\x123\n" +
-	"\btraining\x18\x06 \x01(\v2\x17.dslide.v1.TrainingSpecR\btrainingB\a\n" +
+	"\btraining\x18\x06 \x01(\v2\x17.dslide.v1.TrainingSpecR\btraining\x12*\n" +
+	"\x0eretired_labels\x18\a \x01(\tH\x04R\rretiredLabels\x88\x01\x01B\a\n" +
 	"\x05_nameB\a\n" +
 	"\x05_seedB\x0e\n" +
 	"\f_activationsB\x12\n" +
-	"\x10_magnitude_bound\"d\n" +
+	"\x10_magnitude_boundB\x11\n" +
+	"\x0f_retired_labels\"d\n" +
 	"\x0eSlotAssignment\x12\x1b\n" +
 	"\tnum_slots\x18\x01 \x01(\x03R\bnumSlots\x12\x16\n" +
 	"\x06owners\x18\x02 \x01(\fR\x06owners\x12\x1d\n" +

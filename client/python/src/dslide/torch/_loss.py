@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,14 @@ class HashedOptions:
     tail_rows : random rows that estimate what the others add to the softmax sum
     tables : hash tables; 0: chosen
     exact : every row, whatever the others say
+    hash : further settings of the head's hash, as in a model spec
     """
 
     max_active: int = 300
     tail_rows: int = 512
     tables: int = 0
     exact: bool = False
+    hash: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def head(self, classes: int) -> dict[str, Any]:
         if self.exact or self.max_active >= classes:
@@ -45,7 +47,7 @@ class HashedOptions:
         return {
             "max_active": self.max_active,
             "tail_rows": min(self.tail_rows, classes),
-            "hash": {"num_tables": self.tables},
+            "hash": {"num_tables": self.tables, **self.hash},
         }
 
 

@@ -181,8 +181,10 @@ TEST(DataFileTest, NamesWhatIsNoTextAndTheRemedy) {
       EXPECT_THAT(std::string(status.message()), HasSubstr(dir.File(name) + " " + why));
     }
   }
-  WriteFile(dir.File("text"), "BZh is how this text begins");
-  EXPECT_TRUE(DataFile::Open(dir.File("text")).ok());
+  for (const char* text : {"BZh is how this text begins", "BZh", "BZh9"}) {
+    WriteFile(dir.File("text"), text);
+    EXPECT_TRUE(DataFile::Open(dir.File("text")).ok()) << text;
+  }
 }
 
 TEST(DataFileTest, AByteOrderMarkIsNoContent) {

@@ -31,6 +31,7 @@ const std::map<std::string, std::string>& Expected() {
       {"/dslide.v1.CoordinatorService/GetClusterMap", "..TOR"},
       {"/dslide.v1.CoordinatorService/RegisterModel", "..TO."},
       {"/dslide.v1.CoordinatorService/GrowModel", "..TO."},
+      {"/dslide.v1.CoordinatorService/RetireLabels", "..TO."},
       {"/dslide.v1.CoordinatorService/ListModels", "..TOR"},
       {"/dslide.v1.CoordinatorService/UnregisterModel", "...O."},
       {"/dslide.v1.CoordinatorService/ListModelAssets", "..TOR"},

@@ -1,0 +1,191 @@
+"""What a release is made of: layouts, values that name them, signatures, statements."""
+
+import json
+import pathlib
+
+import chart_package
+import pytest
+import release_images
+import signing
+import statements
+from oci_layout import Artifact, Image, Layout, layer_with_folder
+from plan import ROOT, Plan, Registry, ReleaseError
+
+REGISTRY = Registry.parse("registry.example.com:5000/ml")
+
+
+def image(architecture: str = "amd64", name: str = "one") -> Image:
+    return Image(architecture, "2026-01-01T00:00:00Z", {}, [layer_with_folder(name, 0, 0o755)])
+
+
+def layout(folder: pathlib.Path, *images: Image) -> Layout:
+    made = Layout(folder)
+    made.write(images[0])
+    for number, other in enumerate(images[1:]):
+        more = Layout(folder.with_name(f"{folder.name}-{number}"))
+        more.write(other)
+        made.join(more)
+    return made
+
+
+@pytest.fixture
+def plan(tmp_path: pathlib.Path) -> Plan:
+    return Plan.of_checkout(REGISTRY, tmp_path / "release")
+
+
+@pytest.mark.parametrize("text", ["registry.example.com", "a.b/", "a.b/Upper", "https://a.b/c"])
+def test_a_registry_that_is_none_is_refused_with_what_it_should_be(text: str) -> None:
+    with pytest.raises(ReleaseError, match="want HOST.*/PREFIX"):
+        Registry.parse(text)
+
+
+def test_only_this_machine_is_spoken_to_without_tls() -> None:
+    assert not REGISTRY.is_plain
+    assert Registry.parse("127.0.0.1:5000/a").is_plain
+    assert not Registry.parse("127.0.0.1.example.com/a").is_plain
+
+
+def test_equal_files_make_equal_digests_and_others_make_others(tmp_path: pathlib.Path) -> None:
+    one, same, other = (layout(tmp_path / name, image(name=name[:1])) for name in ("a", "ab", "b"))
+    assert one.digest == same.digest
+    assert one.digest != other.digest
+    manifest = json.loads(one.blob(one.digest).read_text())
+    assert one.blob(manifest["layers"][0]["digest"]).exists()
+
+
+def test_images_of_two_architectures_are_one_index(tmp_path: pathlib.Path) -> None:
+    both = layout(tmp_path / "both", image("arm64"), image("amd64"))
+    assert both.architectures == ["amd64", "arm64"]
+    assert both.digest not in [one["digest"] for one in both.manifests]
+    with pytest.raises(ValueError, match="holds an image for amd64"):
+        both.join(layout(tmp_path / "amd64", image("amd64")))
+
+
+def test_a_damaged_layout_of_another_machine_is_refused(tmp_path: pathlib.Path) -> None:
+    other = layout(tmp_path / "other", image("arm64"))
+    other.blob(other.digest).write_text("{}")
+    with pytest.raises(ValueError, match="is damaged"):
+        layout(tmp_path / "own", image()).join(other)
+
+
+def test_the_chart_names_every_image_by_digest(plan: Plan, tmp_path: pathlib.Path) -> None:
+    images = {"dslide": layout(tmp_path / "a", image()),
+              "dslide-example": layout(tmp_path / "b", image(name="two"))}
+    text = (chart_package.CHART / "values.yaml").read_text()
+    stamped = chart_package.stamp(text, plan, images, default=True)
+    assert '\n  registry: "registry.example.com:5000"\n' in stamped
+    assert '\n  repository: "ml/dslide"\n' in stamped
+    assert f'\n  digest: "{images["dslide"].digest}"\n' in stamped
+    assert len(stamped.splitlines()) == len(text.splitlines())
+    laptop = chart_package.stamp((chart_package.CHART / "values/laptop.yaml").read_text(), plan,
+                                 images, default=False)
+    assert f'  repository: "ml/dslide-example"\n  digest: "{images["dslide-example"].digest}"\n' \
+        in laptop
+    spot = (chart_package.CHART / "values/spot.yaml").read_text()
+    assert chart_package.stamp(spot, plan, images, default=False) == spot
+    with pytest.raises(ReleaseError, match="name the image other"):
+        chart_package.stamp("image:\n  repository: other\n", plan, images, default=False)
+
+
+def test_pods_go_to_the_only_architecture_or_to_any(plan: Plan, tmp_path: pathlib.Path) -> None:
+    text = (chart_package.CHART / "values.yaml").read_text()
+    both = {"dslide": layout(tmp_path / "a", image("arm64"), image("amd64"))}
+    assert '\n  architecture: ""\n' in chart_package.stamp(text, plan, both, default=True)
+    one = {"dslide": layout(tmp_path / "b", image("arm64"))}
+    assert '\n  architecture: "arm64"\n' in chart_package.stamp(text, plan, one, default=True)
+
+
+@pytest.fixture
+def keys(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> tuple[pathlib.Path,
+                                                                         pathlib.Path]:
+    """A private key with a password, and the public one."""
+    monkeypatch.setenv(signing.PASSWORD, "secret")
+    key, public = tmp_path / "release.key", tmp_path / "release.pub"
+    signing.make_key(key)
+    public.write_bytes(signing.public_key(key))
+    return key, public
+
+
+SUBJECT = signing.Subject("registry.example.com/ml/dslide", f"sha256:{'1' * 64}")
+OTHER = signing.Subject(SUBJECT.name, f"sha256:{'2' * 64}")
+
+
+def test_keys_are_secret_and_never_overwritten(
+        keys: tuple[pathlib.Path, pathlib.Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert keys[0].stat().st_mode & 0o077 == 0
+    assert b"ENCRYPTED" in keys[0].read_bytes()
+    with pytest.raises(ReleaseError, match="never overwritten"):
+        signing.make_key(keys[0])
+    monkeypatch.setenv(signing.PASSWORD, "guessed")
+    with pytest.raises(ReleaseError, match="openssl pkey"):
+        signing.public_key(keys[0])
+
+
+def test_a_signature_is_of_one_digest_by_one_key(
+        keys: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    key, public = keys
+    signed = signing.signature_of(key, SUBJECT)
+    signing.check_signature(public, SUBJECT, signed)
+    with pytest.raises(ReleaseError, match="another digest"):
+        signing.check_signature(public, OTHER, signed)
+    changed = Artifact(signed.content.replace(b"1" * 64, b"2" * 64), signed.media_type,
+                       signed.annotations)
+    with pytest.raises(ReleaseError, match="not signed with the key"):
+        signing.check_signature(public, OTHER, changed)
+    signing.make_key(tmp_path / "stranger.key")
+    stranger = tmp_path / "stranger.pub"
+    stranger.write_bytes(signing.public_key(tmp_path / "stranger.key"))
+    with pytest.raises(ReleaseError, match="not signed with the key"):
+        signing.check_signature(stranger, SUBJECT, signed)
+
+
+def test_a_statement_is_of_one_digest_and_cannot_be_changed(
+        keys: tuple[pathlib.Path, pathlib.Path]) -> None:
+    key, public = keys
+    stated = signing.statement_of(key, SUBJECT, "kind", {"a": 1})
+    assert signing.check_statement(public, SUBJECT, stated) == ("kind", {"a": 1})
+    with pytest.raises(ReleaseError, match="another digest"):
+        signing.check_statement(public, OTHER, stated)
+    envelope = json.loads(stated.content)
+    more = signing.statement_of(key, SUBJECT, "kind", {"a": 2})
+    envelope["payload"] = json.loads(more.content)["payload"]
+    changed = Artifact(json.dumps(envelope).encode(), stated.media_type, {})
+    with pytest.raises(ReleaseError, match="not signed with the key"):
+        signing.check_statement(public, SUBJECT, changed)
+
+
+def sbom(version: str) -> dict[str, object]:
+    return {"packages": [{"name": "libgrpc++1.51", "externalRefs": [
+        {"referenceLocator": f"pkg:deb/debian/libgrpc%2B%2B1.51@{version}?arch=amd64"}]}]}
+
+
+def test_vulnerabilities_are_told_of_the_version_that_the_image_has(
+        plan: Plan, tmp_path: pathlib.Path) -> None:
+    images = {"dslide": layout(tmp_path / "a", image())}
+    told = statements.vex(plan, sbom("1.51.1-3%2Bb1"), images)
+    listed = json.loads(statements.VULNERABILITIES.read_text())["statements"]
+    assert len(told["statements"]) == len(listed)
+    product = told["statements"][0]["products"][0]
+    assert images["dslide"].digest.replace(":", "%3A") in product["@id"]
+    assert product["subcomponents"][0]["@id"].startswith("pkg:deb/debian/libgrpc%2B%2B1.51@1.51.1")
+    assert statements.vex(plan, sbom("1.83.0-1"), images)["statements"] == []
+
+
+def test_every_vulnerability_says_what_to_do_or_why_nothing() -> None:
+    """As the specification of OpenVEX wants it."""
+    for entry in json.loads(statements.VULNERABILITIES.read_text())["statements"]:
+        wanted = {"affected": "action_statement", "not_affected": "justification",
+                  "under_investigation": "status_notes"}[entry["status"]]
+        assert entry.get(wanted), entry["vulnerability"]
+
+
+def test_the_provenance_names_the_commit_and_the_compiler(plan: Plan) -> None:
+    made = statements.provenance(plan, plan.created)["buildDefinition"]["resolvedDependencies"]
+    assert made[0]["digest"] == {"gitCommit": plan.revision}
+    assert "g++" in statements.build_packages()
+
+
+def test_the_image_is_what_the_dockerfile_makes() -> None:
+    text = (ROOT / "deploy/image/Dockerfile").read_text()
+    assert "EXPOSE " + " ".join(map(str, release_images.PORTS)) in text
+    assert f"--compiled-in {' '.join(release_images.COMPILED_IN)}" in text

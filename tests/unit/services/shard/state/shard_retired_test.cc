@@ -1,0 +1,138 @@
+// Labels that are never predicted.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/spec/model_growth.h"
+#include "tests/unit/services/shard/state/shard_core_fixture.h"
+
+namespace dslide::shard {
+namespace {
+
+CreateModelCommand Retirement(const std::string& labels, ModelSpec spec = SampleSpec()) {
+  spec.retired_labels = labels;
+  CreateModelCommand command = SampleCreate(spec);
+  command.grow = true;
+  return command;
+}
+
+class ShardRetiredTest : public ShardCoreTest {
+ protected:
+  // All rows of this shard that TopK answers with, best first.
+  std::vector<RowId> Ranked(const TopKCommand& query) {
+    const Answer answer = Do(query);
+    EXPECT_TRUE(answer.reply->status.ok()) << answer.reply->status;
+    const ScoredRows& scored = std::get<TopKReply>(answer.reply->body).scored;
+    std::vector<RowId> rows;
+    for (const RowId row : scored.rows) {
+      if (row != kNoRow) rows.push_back(row);
+    }
+    scored_ = scored.scored_rows;
+    return rows;
+  }
+  TopKCommand Query() {
+    return {.model = "m",
+            .table = "head",
+            .batch = 1,
+            .dim = kSampleDim,
+            .hidden = hidden_,
+            .k = kSampleLabels,
+            .hashed = false,
+            .fingerprints = {},
+            .candidates = {}};
+  }
+  void Retire(const std::string& labels) {
+    const Answer answer = Do(Retirement(labels));
+    EXPECT_TRUE(answer.reply->status.ok()) << answer.reply->status;
+  }
+
+  const std::vector<float> hidden_ = trainer_.Floats(kSampleDim);
+  int64_t scored_ = 0;
+};
+
+TEST_F(ShardRetiredTest, ExactAnswersAreThoseOfTheOtherRows) {
+  const std::vector<RowId> all = Ranked(Query());
+  ASSERT_GT(all.size(), 10u);
+  EXPECT_EQ(scored_, static_cast<int64_t>(all.size()));
+  Retire(absl::StrCat(all[3].value(), ",", all[0].value()));
+  std::vector<RowId> expected = all;
+  expected.erase(expected.begin() + 3);
+  expected.erase(expected.begin());
+  EXPECT_EQ(Ranked(Query()), expected);
+  EXPECT_EQ(scored_, static_cast<int64_t>(expected.size()));
+  Retire("");
+  EXPECT_EQ(Ranked(Query()), all);
+}
+
+TEST_F(ShardRetiredTest, NeitherHashingNorNamesBringThemBack) {
+  TopKCommand hashed = Query();
+  hashed.hashed = true;
+  hashed.fingerprints = trainer_.HeadForward().fingerprints;
+  hashed.fingerprints.resize(6);
+  TopKCommand named = Query();
+  named.candidates.rows = trainer_.HeldRows(trainer_.map(), kSampleLabels, 6);
+  named.candidates.offsets = {0, 6};
+  for (const TopKCommand& query : {hashed, named}) {
+    const std::vector<RowId> before = Ranked(query);
+    ASSERT_GT(before.size(), 1u);
+    Retire(absl::StrCat(before[0].value()));
+    EXPECT_EQ(Ranked(query), std::vector<RowId>(before.begin() + 1, before.end()));
+    Retire("");
+  }
+}
+
+TEST_F(ShardRetiredTest, WhatWasLearntAndIsLearntStaysToTheBit) {
+  SampleTrainer other;
+  other.Floats(kSampleDim);  // as hidden_: both draw the same from here on
+  const std::unique_ptr<ShardCore> undisturbed = SampleCore(other);
+  const auto train = [](ShardCore& core, SampleTrainer& trainer, int64_t first, int64_t end) {
+    for (int64_t step = first; step < end; ++step) {
+      for (StepOp op : {StepOp(trainer.EmbedForward()), StepOp(trainer.HeadForward()),
+                        StepOp(trainer.HeadBackward()), StepOp(trainer.EmbedBackward())}) {
+        EXPECT_TRUE(core.Apply(trainer.Step(std::move(op), step, step)).reply->status.ok());
+      }
+    }
+  };
+  train(*core_, trainer_, 1, 5);
+  train(*undisturbed, other, 1, 5);
+  Retire("0-50");
+  train(*core_, trainer_, 5, 12);
+  train(*undisturbed, other, 5, 12);
+  EXPECT_EQ(core_->Digest(), undisturbed->Digest());
+}
+
+TEST_F(ShardRetiredTest, TrainersThatKnowNothingOfThemJoinAndChangeNothing) {
+  Retire("1,4-6");
+  const Answer joined = Do(SampleCreate());
+  EXPECT_TRUE(joined.reply->status.ok()) << joined.reply->status;
+  EXPECT_EQ(core_->FindModel("m")->spec().retired_labels, "1,4-6");
+}
+
+TEST_F(ShardRetiredTest, GrowthKeepsThem) {
+  Retire("1,4-6");
+  const ModelSpec grown = *GrowTable(core_->FindModel("m")->spec(), "head", kSampleLabels + 50);
+  ASSERT_TRUE(Do(Retirement("1,4-6", grown)).reply->status.ok());
+  const std::vector<RowId> rows = Ranked(Query());
+  for (const uint32_t label : {1u, 4u, 5u, 6u}) {
+    EXPECT_THAT(rows, testing::Not(testing::Contains(RowId(label))));
+  }
+  const std::string last = absl::StrCat(kSampleLabels + 49);
+  ASSERT_TRUE(Do(Retirement(last, grown)).reply->status.ok());
+  EXPECT_EQ(core_->FindModel("m")->spec().retired_labels, last);
+}
+
+TEST_F(ShardRetiredTest, ADryRunChangesNothing) {
+  CreateModelCommand command = Retirement("3");
+  command.dry_run = true;
+  EXPECT_TRUE(Do(command).reply->status.ok());
+  EXPECT_EQ(core_->FindModel("m")->spec(), SampleSpec());
+}
+
+}  // namespace
+}  // namespace dslide::shard

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Compares clients with the transcripts of tests/clients/transcripts.json.
+
+Each says, update for update, what a client that adds ones to rows asks of a shard, what the shard
+answers or how it fails, and what the client must say became of the update. The interpreter is one
+that has the Python package of the client: ./run clients starts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import sys
+from typing import Any
+
+from counted_increments import Increments
+from scripted_cluster import ScriptedCluster
+
+TRANSCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "clients" / "transcripts.json"
+_TIMEOUT_SECONDS = 300  # of a client whose transcript needs none
+
+
+def _wrong_outcome(line: str, number: int, update: dict[str, Any]) -> list[str]:
+    """What is wrong with what the client says of an update."""
+    if not line:
+        return ["the program has ended"]
+    said = json.loads(line)
+    allowed = update["outcome"] if isinstance(update["outcome"], list) else [update["outcome"]]
+    if (said["update"] == number and said["outcome"] in allowed
+            and said["reason"] == update.get("reason", said["reason"])):
+        return []
+    return [f"it says {line.strip()}, expected {' or '.join(allowed)} {update.get('reason', '')}"]
+
+
+def differences(program: dict[str, Any], transcript: dict[str, Any]) -> list[str]:
+    """Where a program departs from a transcript, up to the first such update."""
+    cluster = ScriptedCluster()
+    client = Increments(program["increments"], program["environment"], cluster.address,
+                        timeout_seconds=transcript.get("timeout_seconds", _TIMEOUT_SECONDS))
+    try:
+        wrong: list[str] = []
+        for number, update in enumerate(transcript["updates"]):
+            cluster.begin(update["shard"])
+            outcome = _wrong_outcome(client.ask(), number, update)
+            wrong = [f"update {number}: {text}" for text in outcome + cluster.end()]
+            if wrong:
+                break
+        ended = client.end()
+        return wrong + ([ended] if ended else [])
+    finally:
+        cluster.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", type=pathlib.Path,
+                        help='JSON: [{"language", "increments": [command], "environment"}, ...]')
+    parser.add_argument("--only", help="the transcript of this name alone")
+    options = parser.parse_args()
+    transcripts = [one for one in json.loads(TRANSCRIPTS.read_text(encoding="utf-8"))
+                   if options.only in (None, one["name"])]
+    programs = json.loads(options.programs.read_text(encoding="utf-8"))
+    cases = [(program, transcript) for program in programs for transcript in transcripts]
+    # Most of the time is spent in waiting.
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(lambda case: differences(*case), cases))
+    # One line of JSON for each case.
+    for (program, transcript), wrong in zip(cases, results, strict=True):
+        print(json.dumps({"language": program["language"], "transcript": transcript["name"],
+                          "wrong": wrong}))
+    sys.exit(any(results))
+
+
+if __name__ == "__main__":
+    main()
