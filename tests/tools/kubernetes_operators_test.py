@@ -12,9 +12,9 @@ import kueue
 import operator_images
 import prometheus
 import pytest
-import trainers
 import yaml
 from cluster import ClusterError
+from lasting_training import Training
 
 TOOLS = pathlib.Path(kueue.__file__).parent
 PROGRAMS = TOOLS / "operator-programs"
@@ -81,14 +81,31 @@ def test_queries_of_dashboards_have_no_variable_left() -> None:
         dashboard_queries.Query("training.json", "Loss", 'rate(a_total{pod=~".*",top="1"}[1m])')]
 
 
-def test_samples_count_over_epochs_and_a_finished_training_is_an_error() -> None:
-    job = {"job": "a", "epoch": 2, "samples_per_epoch": 100, "samples_done": 30, "finished": False}
-    other = job | {"job": "b", "finished": True}
-    told = Told({"jobs": [job, other]})
-    assert trainers.Trainers(told, "a").samples() == 230  # type: ignore[arg-type]
-    assert trainers.Trainers(told, "c").samples() == 0  # type: ignore[arg-type]
+class Jobs:
+    """A release whose job is told of, one answer after the other."""
+
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers = list(answers)
+
+    def job(self, name: str) -> Any:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if not answer:
+            raise ClusterError("the coordinator does not answer")
+        return answer
+
+
+def training_of(*answers: dict[str, Any]) -> Training:
+    return Training(Jobs(*answers), "a", 4)  # type: ignore[arg-type]
+
+
+def test_progress_is_counted_over_epochs() -> None:
+    job = {"epoch": 2, "samples_per_epoch": 100, "samples_done": 30, "finished": False,
+           "trainers": 2}
+    assert training_of(job).samples() == 230
+    assert training_of({}).samples() is None
+    assert training_of(job, job, job | {"samples_done": 60}).wait_for_progress() == 260
     with pytest.raises(ClusterError, match="over too early"):
-        trainers.Trainers(told, "b").samples()  # type: ignore[arg-type]
+        training_of(job | {"finished": True}).wait_for_progress()
 
 
 @pytest.mark.parametrize(("chunks", "is_well"), [(40, True), (41, False), (0, False)])
@@ -121,12 +138,6 @@ def test_the_queue_has_room_for_the_trainers_or_for_what_is_important() -> None:
     important = yaml.safe_load(kueue.IMPORTANT.read_text(encoding="utf-8"))
     container = important["spec"]["template"]["spec"]["containers"][0]
     assert container["resources"]["requests"]["cpu"] == f"{float(quota) * 1000:.0f}m"
-
-
-def test_the_jobs_are_those_of_the_values() -> None:
-    trainer = yaml.safe_load(kueue.VALUES.read_text(encoding="utf-8"))["trainer"]
-    assert trainer["job"] == kueue.JOB
-    assert f"--epochs={kueue.EPOCHS}" in trainer["extraArgs"]
 
 
 def test_folders_of_modules_have_all_that_go_needs() -> None:

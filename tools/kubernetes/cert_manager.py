@@ -7,18 +7,14 @@ import pathlib
 from certificates import ROLES, SERVERS
 from cluster import Cluster, ClusterError, wait_until
 from issued_certificates import IssuedCertificates
+from lasting_training import FAST, SLOWLY, Training
 from late_objects import apply_when_possible
 from release import Release
-from steps import Steps, check_job
-from trainers import Trainers
+from steps import Steps
 
-JOB, EPOCHS = "issued", 20
+EPOCHS = 20
 # cert-manager issues none of less than an hour: of these the second is due after a minute.
 SHORT = ("tls.certManager.duration=1h", "tls.certManager.renewBefore=59m")
-TRAINING = (f"trainer.job={JOB}",
-            f"trainer.extraArgs={{--name={JOB},--dim=32,--epochs={EPOCHS},--patience=0,"
-            "--batch-size=64,--seed=1}")
-FASTER = "trainer.resources.limits.cpu=2"
 _FOLDER = pathlib.Path(__file__).parent
 VALUES = _FOLDER / "issued.yaml"
 ISSUERS = _FOLDER / "issuers.yaml"
@@ -59,20 +55,20 @@ def live_with_cert_manager(cluster: Cluster, dslide: pathlib.Path, charts: pathl
     steps("cert-manager: its own install", lambda: install(cluster, charts))
     steps("cert-manager: issuers", lambda: apply_when_possible(cluster, ISSUERS))
     watch = release.watch_trainers()
-    steps("cert-manager: install", lambda: release.apply("install", *SHORT, *TRAINING))
+    training = Training(release, "issued", EPOCHS)
+    settings = (*SHORT, *training.settings)
+    steps("cert-manager: install", lambda: release.apply("install", *settings, SLOWLY))
     renewal = _Renewal(release, certificates)
-    trainers = Trainers(release, JOB)
-    trainers.wait_for_progress()
+    training.wait_for_progress()
     steps("cert-manager: renewal", lambda: wait_until(
         renewal.is_issued, "every role has another certificate"))
     steps("cert-manager: renewal is picked up", lambda: wait_until(
         renewal.is_shown, "every server shows its newest certificate"))
-    trainers.wait_for_progress()
-    steps("cert-manager: faster trainers",
-          lambda: release.apply("upgrade", *SHORT, *TRAINING, FASTER))
-    steps("cert-manager: train to the end", release.wait_for_training)
+    training.wait_for_progress()
+    steps("cert-manager: faster trainers", lambda: release.apply("upgrade", *settings, FAST))
+    # Renewed each minute: the login that is asked with must be one that has not ended.
     certificates.fetch(release)
-    check_job(release.job(JOB), EPOCHS)
+    steps("cert-manager: train to the end", training.end)
     if failed := watch.failed():
         raise ClusterError(f"trainer pods failed: {failed}")
     steps("cert-manager: helm test", release.test)

@@ -8,14 +8,14 @@ import re
 import sys
 
 from cluster import Cluster, ClusterError, wait_until
+from lasting_training import FAST, SLOWLY, Training
 from late_objects import apply_when_possible
 from release import NAMESPACE, RELEASE, Release
-from steps import Steps, check_job
+from steps import Steps
 from trainers import Trainers
 
-JOB, EPOCHS = "queued", 20  # as in queued.yaml
+EPOCHS = 20
 SUSPENSIONS = 3
-FASTER = "trainer.resources.limits.cpu=2"
 _FOLDER = pathlib.Path(__file__).parent
 VALUES = _FOLDER / "queued.yaml"
 QUEUES = _FOLDER / "kueue.yaml"
@@ -54,30 +54,30 @@ def check_chunks(chunks: int) -> None:
         raise ClusterError(f"{chunks} chunks were trained, not as many in each of {EPOCHS} epochs")
 
 
-def _suspend_once(cluster: Cluster, trainers: Trainers, steps: Steps, number: int) -> None:
-    trainers.wait_for_progress()
+def _suspend_once(cluster: Cluster, training: Training, trainers: Trainers, steps: Steps,
+                  number: int) -> None:
+    training.wait_for_progress()
     _important(cluster, "apply")
     steps(f"kueue: suspension {number}", lambda: wait_until(
         trainers.are_suspended, "the trainers make room for a job that is more important"))
-    print(f"   {trainers.samples()} samples when suspended", file=sys.stderr)
+    print(f"   {training.samples()} samples when suspended", file=sys.stderr)
     _important(cluster, "delete")
     steps(f"kueue: resumption {number}", lambda: wait_until(
         trainers.are_back, "the trainers are back"))
-    trainers.wait_for_progress()
+    training.wait_for_progress()
 
 
 def live_with_kueue(cluster: Cluster, dslide: pathlib.Path, charts: pathlib.Path,
                     steps: Steps) -> None:
     release = Release(cluster, dslide, [VALUES], ["--insecure"])
+    training, trainers = Training(release, "queued", EPOCHS), Trainers(release)
     steps("kueue: its own install", lambda: install(cluster, charts))
     watch = release.watch_trainers()
-    steps("kueue: install", lambda: release.apply("install"))
-    trainers = Trainers(release, JOB)
+    steps("kueue: install", lambda: release.apply("install", *training.settings, SLOWLY))
     for number in range(1, SUSPENSIONS + 1):
-        _suspend_once(cluster, trainers, steps, number)
-    steps("kueue: faster trainers", lambda: release.apply("upgrade", FASTER))
-    steps("kueue: train to the end", release.wait_for_training)
-    check_job(release.job(JOB), EPOCHS)
+        _suspend_once(cluster, training, trainers, steps, number)
+    steps("kueue: faster trainers", lambda: release.apply("upgrade", *training.settings, FAST))
+    steps("kueue: train to the end", training.end)
     check_chunks(trained_chunks(cluster))
     if failed := watch.failed():
         raise ClusterError(f"trainer pods failed: {failed}")

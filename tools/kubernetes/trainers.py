@@ -1,21 +1,20 @@
-"""The trainers of a release, and what their training has done so far."""
+"""The trainers of a release, as Kubernetes sees them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cluster import ClusterError, wait_until
+from cluster import ClusterError
 from release import Release
 
 _PODS = ("-l", "app.kubernetes.io/component=trainer")
 
 
 class Trainers:
-    """`name`: of the job that they train."""
+    """Of one Job."""
 
-    def __init__(self, release: Release, name: str) -> None:
+    def __init__(self, release: Release) -> None:
         self._release = release
-        self._name = name
 
     def _job(self) -> Any:
         """The Job of Kubernetes."""
@@ -33,18 +32,3 @@ class Trainers:
         job = self._job()
         return not job["spec"].get("suspend") and bool(
             job["status"].get("ready", 0) == job["spec"]["parallelism"])
-
-    def samples(self) -> int:
-        """That are trained, over all epochs. An error when the training is over."""
-        known = [job for job in self._release.ask("job", "list")["jobs"]
-                 if job["job"] == self._name]
-        if any(job["finished"] for job in known):
-            raise ClusterError(f"the training was over too early: {known}")
-        return sum(int(job["epoch"] * job["samples_per_epoch"] + job["samples_done"])
-                   for job in known)
-
-    def wait_for_progress(self) -> int:
-        """Samples, more than when it was called."""
-        before = self.samples()
-        wait_until(lambda: self.samples() > before, f"{self._name} trains on")
-        return self.samples()
