@@ -30,7 +30,7 @@ def version(name: str, module: str) -> str:
 
 def prometheus_version() -> str:
     """Its module counts otherwise: 0.305 is of 3.5."""
-    _, minor, patch = version("prometheus-operator", "github.com/prometheus/prometheus").split(".")
+    _, minor, patch = version("prometheus", "github.com/prometheus/prometheus").split(".")
     return f"v{minor[0]}.{int(minor[1:])}.{patch}"
 
 

@@ -15,7 +15,7 @@ source "$here/../common/go_programs.sh"
 
 # What their go.mod files ask for.
 readonly GO=1.26.0
-readonly MODULES=(kueue cert-manager prometheus-operator)
+readonly MODULES=(kueue cert-manager prometheus-operator prometheus)
 
 find=no
 if [[ "${1:-}" == --find ]]; then
