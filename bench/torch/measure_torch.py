@@ -7,10 +7,13 @@ The last line of stdout is one JSON object.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
+import math
 import pathlib
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dslide
@@ -178,6 +181,23 @@ DENSE = {
 }
 
 
+FAR_SLOWER = 4  # than the fastest path so far: one step, of minutes, tells enough
+
+
+def dense_steps(
+    settings: dict[str, Any], fastest: float, some: Callable[[Any], object], order: Iterator[Any]
+) -> Meter:
+    """Of the steps behind a path's first, which brings memory in. fastest : seconds a step."""
+    first, steps = Meter(), Meter()
+    with first.stretch(1, settings["batch"]):
+        some(itertools.islice(order, 1))
+    if first.seconds > FAR_SLOWER * fastest:
+        return first
+    with steps.stretch(settings["dense_steps"], settings["batch"]):
+        some(itertools.islice(order, settings["dense_steps"]))
+    return steps
+
+
 def wide(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
     """The hashed head beside each dense path of PyTorch, which do a few steps."""
     points = Points.read(settings["train"])
@@ -195,19 +215,18 @@ def wide(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
     test = Points.read(settings["test"], settings["test_points"])
     precision = precision_at_1(body, head, test)
     head.module.close()
+    fastest = math.inf
     for name, (kind, dtype) in DENSE.items():
-        dense, meter = kind(classes, RATE, dtype=dtype), Meter()
-        body = Body(points.x.shape[1], RATE)
-        train(body, dense, points, labels, itertools.islice(order, 1))  # brings memory in
-        with meter.stretch(settings["dense_steps"], batch):
-            train(body, dense, points, labels, itertools.islice(order, settings["dense_steps"]))
-        sides[name] = meter.figures()
+        dense, body = kind(classes, RATE, dtype=dtype), Body(points.x.shape[1], RATE)
+        some = functools.partial(train, body, dense, points, labels)
+        steps = dense_steps(settings, fastest, some, order)
+        sides[name] = steps.figures()
+        fastest = min(fastest, steps.seconds / steps.steps)
         print(
             f"  {name}: {sides[name]['samples_per_second']:.0f} samples/s",
             file=sys.stderr,
             flush=True,
         )
-        del dense
     return {
         "points": len(points),
         "labels": classes,

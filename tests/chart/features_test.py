@@ -100,6 +100,34 @@ def test_what_a_job_can_change_keeps_its_trainers(changed: dict[str, Any]) -> No
     assert before != after
 
 
+def test_jobs_of_trainers_have_what_differs_from_the_trainer() -> None:
+    objects = chart.render_insecure(
+        trainer={"suspend": True, "model": {"name": "a"}, "dataset": {"claim": "data"}},
+        trainers={"night": {"data": "/data/n", "image": {"tag": "9"}, "suspend": False},
+                  "day": {"data": "/data/d", "job": "shared", "model": {}},
+                  "off": {"enabled": False}, "gone": None})
+    jobs = {job.metadata.name.split("-")[-2]: job for job in objects.all("Job")}
+    assert set(jobs) == {"night", "day"}
+    mains = {name: main_container(job.spec.template) for name, job in jobs.items()}
+    told = {name: (flags(main)["job"], flags(main)["data"], main.image.rpartition(":")[2],
+                   jobs[name].spec.suspend, "model" in flags(main))
+            for name, main in mains.items()}
+    assert told == {"night": ("night", "/data/n", "9", False, True),
+                    "day": ("shared", "/data/d", META["appVersion"], True, False)}
+    for job in jobs.values():
+        assert any((volume.persistentVolumeClaim or {}).get("claimName") == "data"
+                   for volume in job.spec.template.spec.volumes)
+
+
+def test_jobs_of_one_model_share_its_text() -> None:
+    objects = chart.render_insecure(trainer={"data": "/d", "model": {"name": "a"}},
+                                    trainers={"one": {}, "two": {}})
+    assert len(objects.all("Job")) == 2
+    assert len(objects.all("ConfigMap")) == len(
+        chart.render_insecure(trainer={"data": "/d", "model": {"name": "a"}},
+                              trainers={"one": {}}).all("ConfigMap"))
+
+
 def test_monitors_are_made_only_where_the_operator_is() -> None:
     path = chart.ci_file("monitoring")
     assert not MONITORS & {item.kind for item in chart.render([path], apis=())}

@@ -134,3 +134,13 @@ find the same by itself; told here, it is in the pod's description.
 {{- int .terminationGracePeriodSeconds -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Refuses flags that the chart sets itself. Input: place, owned, args. */}}
+{{- define "dslide.checkArgs" -}}
+{{- range .args }}
+{{- $flag := regexReplaceAll "^--?([^=]*).*$" . "${1}" }}
+{{- if has $flag $.owned }}
+{{- fail (printf "%s.extraArgs: --%s is set by the chart already: use the chart's own value for it" $.place $flag) }}
+{{- end }}
+{{- end }}
+{{- end -}}

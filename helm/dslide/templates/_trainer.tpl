@@ -1,3 +1,80 @@
+{{/*
+Sets in `jobs` the values of each Job of trainers, by its name: that of `trainer` has none, those of
+`trainers` have what they say in the place of what `trainer` says, of `dataset` key by key. Prints
+nothing. Input: root, jobs.
+*/}}
+{{- define "dslide.trainer.collect" -}}
+{{- if .root.Values.trainer.enabled }}{{ $_ := set .jobs "" .root.Values.trainer }}{{ end }}
+{{- range $name, $own := .root.Values.trainers }}
+{{- if and (kindIs "map" $own) (dig "enabled" true (default (dict) $own)) }}
+{{- $values := dict }}
+{{- range $key, $value := $.root.Values.trainer }}{{ $_ := set $values $key $value }}{{ end }}
+{{- $_ := set $values "job" $name }}
+{{- range $key, $value := $own }}{{ $_ := set $values $key $value }}{{ end }}
+{{- $dataset := dict }}
+{{- range $key, $value := $.root.Values.trainer.dataset }}{{ $_ := set $dataset $key $value }}{{ end }}
+{{- range $key, $value := default (dict) $own.dataset }}{{ $_ := set $dataset $key $value }}{{ end }}
+{{- $_ := set $values "dataset" $dataset }}
+{{- $_ := set $.jobs $name $values }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Sets in `values` what the templates of a Job see: those of the release, with its own trainer and image. Input: root, trainer, values. */}}
+{{- define "dslide.trainer.values" -}}
+{{- $values := .values }}
+{{- $image := dict }}
+{{- range $key, $value := .root.Values }}{{ $_ := set $values $key $value }}{{ end }}
+{{- range $key, $value := .root.Values.image }}{{ $_ := set $image $key $value }}{{ end }}
+{{- if hasKey .trainer.image "tag" }}{{ $_ := set $image "digest" "" }}{{ end }}
+{{- range $key, $value := .trainer.image }}{{ $_ := set $image $key $value }}{{ end }}
+{{- $_ := set $values "image" $image }}
+{{- $_ := set $values "trainer" .trainer }}
+{{- end -}}
+
+{{/* The volume of data, if there is one. Input: trainer.dataset. */}}
+{{- define "dslide.trainer.dataset" -}}
+{{- if .claim }}
+persistentVolumeClaim:
+  claimName: {{ .claim }}
+  readOnly: true
+{{- else if .image }}
+image:
+  reference: {{ .image }}
+{{- else if int .generate.points }}
+emptyDir: {}
+{{- end }}
+{{- end -}}
+
+{{/* Init containers that make data. Input: root, component, values. */}}
+{{- define "dslide.trainer.generators" -}}
+{{- $generate := .values.dataset.generate }}
+{{- $parts := list (dict "name" "train" "first" 0 "points" $generate.points) (dict "name" "test" "first" $generate.points "points" $generate.evalPoints) }}
+{{- range $parts }}
+{{- if int .points }}
+- name: generate-{{ .name }}
+  {{- include "dslide.container.common" $ | nindent 2 }}
+  command: [dslide]
+  args:
+    - data
+    - gen
+    - --output=/data/{{ .name }}.txt
+    - --first-point={{ int .first }}
+    - --points={{ int .points }}
+    {{- with $generate.extraArgs }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with $.values.resources }}
+  resources:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  volumeMounts:
+    - name: dataset
+      mountPath: /data
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- define "dslide.trainer.env" -}}
 {{- include "dslide.cli.env" . }}
 {{- if dig "limits" "cpu" "" (default (dict) .Values.trainer.resources) }}
@@ -69,9 +146,15 @@ template:
     {{- . | nindent 4 }}
     {{- end }}
     terminationGracePeriodSeconds: {{ int $trainer.terminationGracePeriodSeconds }}
-    {{- with $trainer.initContainers }}
+    {{- $generators := include "dslide.trainer.generators" $part | trim }}
+    {{- if or $generators $trainer.initContainers }}
     initContainers:
+      {{- with $generators }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      {{- with $trainer.initContainers }}
       {{- toYaml . | nindent 6 }}
+      {{- end }}
     {{- end }}
     containers:
       - name: trainer
@@ -85,8 +168,8 @@ template:
           - train
           - --cluster={{ include "dslide.coordinator.address" . }}
           - --job={{ $trainer.job }}
-          - --data={{ $trainer.data }}
-          {{- with $trainer.eval }}
+          - --data={{ default "/data/train.txt" $trainer.data }}
+          {{- with default (ternary "/data/test.txt" "" (gt (int $trainer.dataset.generate.evalPoints) 0)) $trainer.eval }}
           - --eval={{ . }}
           {{- end }}
           {{- if $trainer.model }}
@@ -124,6 +207,11 @@ template:
             mountPath: /etc/dslide/model
             readOnly: true
           {{- end }}
+          {{- if include "dslide.trainer.dataset" $trainer.dataset }}
+          - name: dataset
+            mountPath: /data
+            readOnly: true
+          {{- end }}
           {{- if $trainer.dataset.cacheClaim }}
           - name: data-cache
             mountPath: /var/cache/dslide
@@ -140,6 +228,10 @@ template:
       - name: model
         configMap:
           name: {{ include "dslide.fullname" . }}-model-{{ toJson $trainer.model | sha256sum | trunc 8 }}
+      {{- end }}
+      {{- with include "dslide.trainer.dataset" $trainer.dataset | trim }}
+      - name: dataset
+        {{- . | nindent 8 }}
       {{- end }}
       {{- with $trainer.dataset.cacheClaim }}
       - name: data-cache
