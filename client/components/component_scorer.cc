@@ -52,28 +52,13 @@ void ComponentScorer::SetTrees(std::vector<std::vector<uint32_t>> leaves,
   label_points_ = std::move(label_points);
 }
 
-absl::StatusOr<std::vector<uint32_t>> ComponentScorer::LoadPieces(int64_t tree) {
-  const TreeShape& shape = *tables_.shape;
-  std::vector<uint32_t> numbers(static_cast<size_t>(shape.labels()));
-  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
-    ASSIGN_OR_RETURN(const std::string record,
-                     shards_.GetRecord(*tables_.trees, shape.PieceRow(tree, piece)));
-    if (static_cast<int64_t>(record.size()) != 4 * shape.PieceSize(piece)) {
-      return absl::FailedPreconditionError(
-          "the model has no label trees yet: its training did not come to its end; train it again");
-    }
-    std::memcpy(numbers.data() + piece * TreeShape::kPieceLabels, record.data(), record.size());
-  }
-  return numbers;
-}
-
 absl::Status ComponentScorer::Load() {
   if (tables_.shape.has_value()) {
     std::vector<std::vector<uint32_t>> leaves;
     for (int64_t tree = 0; tree < tables_.shape->trees(); ++tree) {
-      ASSIGN_OR_RETURN(leaves.emplace_back(), LoadPieces(tree));
+      ASSIGN_OR_RETURN(leaves.emplace_back(), shards_.GetNumbers(tree));
     }
-    ASSIGN_OR_RETURN(std::vector<uint32_t> points, LoadPieces(tables_.shape->trees()));
+    ASSIGN_OR_RETURN(std::vector<uint32_t> points, shards_.GetNumbers(tables_.shape->trees()));
     SetTrees(std::move(leaves), std::move(points));
   }
   if (tables_.fusion == nullptr) return absl::OkStatus();
@@ -88,20 +73,33 @@ absl::Status ComponentScorer::Load() {
 
 void ComponentScorer::ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows) {
   const TreeShape& shape = *tables_.shape;
+  // Rows are in the order of labels and leaves: to sort these is less than to sort the rows.
   const auto first = static_cast<std::ptrdiff_t>(rows.size());
-  for (const RowId label : labels) rows.push_back(shape.CentroidRow(label));
+  sorted_labels_ = labels;
+  std::sort(sorted_labels_.begin(), sorted_labels_.end());
+  for (const RowId label : sorted_labels_) rows.push_back(shape.CentroidRow(label));
   for (int64_t tree = 0; tree < shape.trees(); ++tree) {
-    for (const RowId label : labels) {
+    const std::vector<uint32_t>& leaf_of = leaves_[static_cast<size_t>(tree)];
+    sorted_leaves_.clear();
+    for (const RowId label : sorted_labels_) {
       rows.push_back(shape.LabelRow(tree, label));
-      const uint32_t leaf = leaves_[static_cast<size_t>(tree)][label.value()];
-      if (leaf == kNoLeaf) continue;
-      for (int64_t level = 0; level < shape.label_level(); ++level) {
-        rows.push_back(shape.ClusterRow(tree, level, shape.ClusterOf(level, leaf)));
+      const uint32_t leaf = leaf_of[label.value()];
+      if (leaf != kNoLeaf) sorted_leaves_.push_back(leaf);
+    }
+    std::sort(sorted_leaves_.begin(), sorted_leaves_.end());
+    for (int64_t level = 0; level < shape.label_level(); ++level) {
+      int64_t last = -1;
+      for (const uint32_t leaf : sorted_leaves_) {
+        const int64_t cluster = shape.ClusterOf(level, leaf);
+        if (cluster != last) rows.push_back(shape.ClusterRow(tree, level, cluster));
+        last = cluster;
       }
     }
   }
-  std::sort(rows.begin() + first, rows.end());
-  rows.erase(std::unique(rows.begin() + first, rows.end()), rows.end());
+  // Labels that the model has grown by have their rows behind all others.
+  if (!std::is_sorted(rows.begin() + first, rows.end())) {
+    std::sort(rows.begin() + first, rows.end());
+  }
 }
 
 void ComponentScorer::FillScores(absl::Span<const RowId> rows, absl::Span<const float> values,
@@ -132,8 +130,8 @@ void ComponentScorer::FillScores(absl::Span<const RowId> rows, absl::Span<const 
   }
 }
 
-absl::Status ComponentScorer::AddLogits(const SparseInputs& inputs,
-                                        std::vector<ComponentScores>& all) {
+absl::Status ComponentScorer::AddLogits(const CandidateLogits& network,
+                                        std::vector<ComponentScores>& all) const {
   ExplicitRows<RowId> candidates;
   candidates.offsets = {0};
   for (const ComponentScores& mine : all) {
@@ -143,7 +141,7 @@ absl::Status ComponentScorer::AddLogits(const SparseInputs& inputs,
     candidates.offsets.push_back(static_cast<uint32_t>(candidates.rows.size()));
   }
   const ExplicitRows<RowId> asked = candidates;
-  ASSIGN_OR_RETURN(const std::vector<float> logits, network_(inputs, std::move(candidates)));
+  ASSIGN_OR_RETURN(const std::vector<float> logits, network(std::move(candidates)));
   for (size_t s = 0; s < all.size(); ++s) {
     const auto first = asked.rows.begin() + asked.offsets[s];
     const auto end = asked.rows.begin() + asked.offsets[s + 1];
@@ -155,14 +153,11 @@ absl::Status ComponentScorer::AddLogits(const SparseInputs& inputs,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const SparseInputs& inputs) {
-  ASSIGN_OR_RETURN(const FoundNeighbours found,
-                   shards_.FindNeighbours(inputs, tables_.memory->memory.neighbours));
-  std::vector<ComponentScores> all(static_cast<size_t>(inputs.batch()));
-  std::vector<uint32_t> offsets = {0};
-  std::vector<RowId> rows;
+std::vector<ComponentScores> ComponentScorer::CountVotes(const FoundNeighbours& found,
+                                                         int64_t batch) {
+  std::vector<ComponentScores> all(static_cast<size_t>(batch));
   LabelVotes votes;
-  for (int64_t i = 0; i < inputs.batch(); ++i) {
+  for (int64_t i = 0; i < batch; ++i) {
     votes_.Count(found.Of(i), votes);
     ComponentScores& mine = all[static_cast<size_t>(i)];
     mine.labels = votes.labels;
@@ -171,12 +166,30 @@ absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const Sparse
     for (const RowId label : mine.labels) {
       mine.label_points.push_back(static_cast<float>(label_points_[label.value()]));
     }
-    if (tables_.shape.has_value()) ListRows(mine.labels, rows);
-    offsets.push_back(static_cast<uint32_t>(rows.size()));
   }
-  if (network_ != nullptr) RETURN_IF_ERROR(AddLogits(inputs, all));
+  return all;
+}
+
+// Two rounds to the shards: what does not depend on the candidates, and what does.
+absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const SparseInputs& inputs) {
+  CandidateLogits network;
+  if (network_ != nullptr) network = network_(inputs);
+  ASSIGN_OR_RETURN(const FoundNeighbours found,
+                   shards_.FindNeighbours(inputs, tables_.memory->memory.neighbours));
+  std::vector<ComponentScores> all = CountVotes(found, inputs.batch());
+  std::vector<uint32_t> offsets = {0};
+  std::vector<RowId> rows;
+  AskedScores asked;
+  if (tables_.shape.has_value()) {
+    for (const ComponentScores& mine : all) {
+      ListRows(mine.labels, rows);
+      offsets.push_back(static_cast<uint32_t>(rows.size()));
+    }
+    asked = shards_.AskScores(inputs, offsets, rows);
+  }
+  if (network != nullptr) RETURN_IF_ERROR(AddLogits(network, all));
   if (!tables_.shape.has_value()) return all;
-  ASSIGN_OR_RETURN(const std::vector<float> scores, shards_.ScoreRows(inputs, offsets, rows));
+  ASSIGN_OR_RETURN(const std::vector<float> scores, shards_.TakeScores(asked));
   for (size_t i = 0; i < all.size(); ++i) {
     const uint32_t first = offsets[i];
     const uint32_t size = offsets[i + 1] - first;

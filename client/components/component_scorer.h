@@ -19,10 +19,14 @@
 
 namespace dslide {
 
-// The logits of a network that learns beside the components. [candidates]; rows ascend within a
-// sample, and their logit offsets are added. Inputs are transformed already.
-using NetworkLogits = std::function<absl::StatusOr<std::vector<float>>(
-    const SparseInputs& inputs, ExplicitRows<RowId> candidates)>;
+// The logits of a network for candidates of samples that it knows: [candidates]. Rows ascend within
+// a sample, and their logit offsets are added.
+using CandidateLogits =
+    std::function<absl::StatusOr<std::vector<float>>(ExplicitRows<RowId> candidates)>;
+// Asks a network that learns beside the components for the hidden vectors of samples, and returns
+// at once: the search for candidates goes on beside it. Inputs are transformed already. The logits
+// are asked for once.
+using NetworkLogits = std::function<CandidateLogits(const SparseInputs& inputs)>;
 
 // Thread safety: one thread.
 class ComponentScorer {
@@ -44,11 +48,12 @@ class ComponentScorer {
   absl::StatusOr<std::vector<Prediction>> Rank(const SparseInputs& inputs, int64_t k);
 
  private:
-  absl::StatusOr<std::vector<uint32_t>> LoadPieces(int64_t tree);
-  absl::Status AddLogits(const SparseInputs& inputs, std::vector<ComponentScores>& all);
+  // The labels of each sample's neighbours, as far as the neighbours know them.
+  std::vector<ComponentScores> CountVotes(const FoundNeighbours& found, int64_t batch);
+  absl::Status AddLogits(const CandidateLogits& network, std::vector<ComponentScores>& all) const;
   // Appends the rows that score one sample's candidates, ascending, each once.
   void ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows);
-  // Reads them back; `scores` are those of ListRows().
+  // Reads them back; `values` are the scores of ListRows().
   void FillScores(absl::Span<const RowId> rows, absl::Span<const float> values,
                   ComponentScores& scores);
 
@@ -59,7 +64,9 @@ class ComponentScorer {
   std::vector<std::vector<uint32_t>> leaves_;  // [trees][labels]
   std::vector<uint32_t> label_points_;         // [labels]
   FusionWeights fusion_;
-  std::vector<float> row_scores_;  // [rows of the linear table]; a sample's scratch
+  std::vector<float> row_scores_;  // [rows of the linear table]; a sample's scratch, as the next
+  std::vector<RowId> sorted_labels_;
+  std::vector<uint32_t> sorted_leaves_;
 };
 
 }  // namespace dslide

@@ -35,19 +35,19 @@ FoundNeighbours::FoundNeighbours(std::vector<FindNeighboursReply> replies, int64
     by_sample_.resize(std::max(by_sample_.size(), reply.counts.size()));
     size_t at = 0;
     for (size_t sample = 0; sample < reply.counts.size(); ++sample) {
+      std::vector<LabelledNeighbour>& mine = by_sample_[sample];
+      const auto known = static_cast<std::ptrdiff_t>(mine.size());
       for (uint32_t i = 0; i < reply.counts[sample]; ++i, ++at) {
         const uint32_t first = reply.label_offsets[at];
-        by_sample_[sample].push_back(
-            {.point = reply.points[at].value(),
-             .similarity = reply.similarities[at],
-             .labels = absl::MakeConstSpan(reply.labels)
-                           .subspan(first, reply.label_offsets[at + 1] - first)});
+        mine.push_back({.point = reply.points[at].value(),
+                        .similarity = reply.similarities[at],
+                        .labels = absl::MakeConstSpan(reply.labels)
+                                      .subspan(first, reply.label_offsets[at + 1] - first)});
       }
+      // Each shard has its nearest first.
+      std::inplace_merge(mine.begin(), mine.begin() + known, mine.end(), Nearer);
+      if (static_cast<int64_t>(mine.size()) > k) mine.resize(static_cast<size_t>(k));
     }
-  }
-  for (std::vector<LabelledNeighbour>& mine : by_sample_) {
-    std::sort(mine.begin(), mine.end(), Nearer);
-    if (static_cast<int64_t>(mine.size()) > k) mine.resize(static_cast<size_t>(k));
   }
 }
 
@@ -172,6 +172,25 @@ absl::Status ComponentShards::PutNumbers(int64_t tree, absl::Span<const uint32_t
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<uint32_t>> ComponentShards::GetNumbers(int64_t tree) {
+  const TreeShape& shape = *tables_.shape;
+  std::vector<uint32_t> numbers(static_cast<size_t>(shape.labels()),
+                                tree == shape.trees() ? 0 : kNoLeaf);
+  for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
+    ASSIGN_OR_RETURN(const std::string record,
+                     GetRecord(*tables_.trees, shape.PieceRow(tree, piece)));
+    // It may have grown since this client read its spec.
+    const size_t known = std::min(record.size(), static_cast<size_t>(4 * shape.PieceSize(piece)));
+    if (!shape.FitsPiece(piece, known)) {
+      return absl::FailedPreconditionError(
+          "the model has no label trees yet: its training did not come to its end; train it again");
+    }
+    if (known == 0) continue;
+    std::memcpy(numbers.data() + piece * TreeShape::kPieceLabels, record.data(), known);
+  }
+  return numbers;
+}
+
 absl::StatusOr<std::vector<uint32_t>> ComponentShards::SolveAndCountCentroids(int64_t first,
                                                                               int64_t count) {
   std::vector<std::shared_ptr<PendingStep>> pending;
@@ -227,38 +246,47 @@ absl::StatusOr<FoundNeighbours> ComponentShards::FindNeighbours(
   return FoundNeighbours(std::move(replies), k);
 }
 
-absl::StatusOr<std::vector<float>> ComponentShards::ScoreRows(
-    const SparseInputs& inputs, absl::Span<const uint32_t> row_offsets,
-    absl::Span<const RowId> rows) {
+AskedScores ComponentShards::AskScores(const SparseInputs& inputs,
+                                       absl::Span<const uint32_t> row_offsets,
+                                       absl::Span<const RowId> rows) {
+  AskedScores asked;
+  asked.owners.reserve(rows.size());
   std::vector<ScoreRowsOp> ops(shards_.size());
   for (ScoreRowsOp& op : ops) {
     op.table = tables_.linear->name;
     op.inputs = inputs;
     op.row_offsets = {0};
+    op.rows.reserve(rows.size());
   }
   for (size_t sample = 0; sample + 1 < row_offsets.size(); ++sample) {
     for (uint32_t i = row_offsets[sample]; i < row_offsets[sample + 1]; ++i) {
-      ops[static_cast<size_t>(linear_slots_->OwnerOf(rows[i]).value())].rows.push_back(rows[i]);
+      const auto owner = static_cast<uint32_t>(linear_slots_->OwnerOf(rows[i]).value());
+      asked.owners.push_back(owner);
+      ops[owner].rows.push_back(rows[i]);
     }
     for (ScoreRowsOp& op : ops) op.row_offsets.push_back(static_cast<uint32_t>(op.rows.size()));
   }
-  std::vector<std::shared_ptr<PendingStep>> pending;
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    pending.push_back(Send(shard, std::move(ops[shard])));
+    asked.pending.push_back(ops[shard].rows.empty() ? nullptr : Send(shard, std::move(ops[shard])));
   }
-  std::vector<std::vector<float>> parts;
-  for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    ASSIGN_OR_RETURN(ScoreRowsReply reply, Take<ScoreRowsReply>(shard, *pending[shard]));
-    parts.push_back(std::move(reply.scores));
+  return asked;
+}
+
+absl::StatusOr<std::vector<float>> ComponentShards::TakeScores(const AskedScores& asked) const {
+  std::vector<std::vector<float>> parts(asked.pending.size());
+  for (size_t shard = 0; shard < parts.size(); ++shard) {
+    if (asked.pending[shard] == nullptr) continue;
+    ASSIGN_OR_RETURN(ScoreRowsReply reply, Take<ScoreRowsReply>(shard, *asked.pending[shard]));
+    parts[shard] = std::move(reply.scores);
   }
-  std::vector<float> scores(rows.size());
-  std::vector<size_t> next(shards_.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto shard = static_cast<size_t>(linear_slots_->OwnerOf(rows[i]).value());
+  std::vector<float> scores;
+  scores.reserve(asked.owners.size());
+  std::vector<size_t> next(parts.size());
+  for (const uint32_t shard : asked.owners) {
     if (next[shard] >= parts[shard].size()) {
       return absl::InternalError(absl::StrCat("shard ", shard, " scored fewer rows than asked"));
     }
-    scores[i] = parts[shard][next[shard]++];
+    scores.push_back(parts[shard][next[shard]++]);
   }
   return scores;
 }

@@ -42,6 +42,12 @@ struct PointTimes {
   uint32_t expire_before = 0;            // older ones are removed, and not added
 };
 
+// Scores that were asked for.
+struct AskedScores {
+  std::vector<std::shared_ptr<PendingStep>> pending = {};  // by shard; null: not asked
+  std::vector<uint32_t> owners = {};                       // [rows]
+};
+
 // Thread safety: one thread. Errors are those of the shards, naming the operation.
 class ComponentShards {
  public:
@@ -67,6 +73,9 @@ class ComponentShards {
   // Queues the records of a number for each label: the leaves of tree number `tree`, or behind the
   // last tree the labels' points. numbers: [labels].
   absl::Status PutNumbers(int64_t tree, absl::Span<const uint32_t> numbers);
+  // What PutNumbers() has put; kNoLeaf, or no points, for labels that the model has grown by since.
+  // Errors: FailedPrecondition when nothing was.
+  absl::StatusOr<std::vector<uint32_t>> GetNumbers(int64_t tree);
   // Queues rows to be made by every shard that holds them.
   absl::Status SolveRows(int64_t tree, int64_t level, int64_t first, int64_t count);
   // Makes the centroids of some labels. Returns how many points carry each, [count].
@@ -79,10 +88,12 @@ class ComponentShards {
   // left_out: [batch] points that are no neighbours of the samples; empty: none.
   absl::StatusOr<FoundNeighbours> FindNeighbours(const SparseInputs& inputs, int64_t k,
                                                  const std::vector<uint32_t>& left_out = {});
-  // row_offsets: [batch + 1]; rows: strictly ascending within a sample. [rows]
-  absl::StatusOr<std::vector<float>> ScoreRows(const SparseInputs& inputs,
-                                               absl::Span<const uint32_t> row_offsets,
-                                               absl::Span<const RowId> rows);
+  // Asks for the scores of rows, and returns at once. row_offsets: [batch + 1]; rows: strictly
+  // ascending within a sample.
+  AskedScores AskScores(const SparseInputs& inputs, absl::Span<const uint32_t> row_offsets,
+                        absl::Span<const RowId> rows);
+  // The answers, once: [rows].
+  absl::StatusOr<std::vector<float>> TakeScores(const AskedScores& asked) const;
 
   int64_t entries() const { return entries_; }  // of the rows that were made
 

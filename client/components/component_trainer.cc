@@ -5,19 +5,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/components/row_solving.h"
-#include "core/base/counter_rng.h"
+#include "client/components/tree_planting.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/engine/fusion/fusion_inputs.h"
 #include "core/engine/memory/point_record.h"
-#include "core/engine/trees/label_tree.h"
 #include "core/engine/trees/tree_rows.h"
+#include "core/protocol/reason_words.h"
 
 namespace dslide {
 namespace {
 
 constexpr int64_t kPointsAtOnce = 1024;
-// Part of the model's seed that trees are cut with.
-constexpr uint64_t kTreeKey = 0x7472656573;
 
 // Without held-out points: weights that do well on sets of text with labels of 10 to 100 points.
 constexpr float kUsualWeights[kFusionInputs] = {0.0f, 0.25f, 0.3f, 0.06f, 0.15f, 0.08f, 2.1f, 0.0f};
@@ -36,8 +35,9 @@ std::vector<std::string> Centroids(const TrainingPoints& points, const TreeShape
                                    Parallelism parallelism) {
   std::vector<std::string> centroids(static_cast<size_t>(shape.labels()));
   const auto all = [](RowId) { return true; };
-  for (MadeRow& made : MakeCentroids(points, shape, 0, shape.labels(), all, parallelism)) {
-    centroids[made.row.value()] = std::move(made.record);
+  std::vector<MadeRow> made = MakeCentroids(points, shape, 0, shape.labels(), all, parallelism);
+  for (size_t label = 0; label < made.size(); ++label) {
+    centroids[label] = std::move(made[label].record);
   }
   return centroids;
 }
@@ -81,14 +81,9 @@ absl::Status ComponentTrainer::BuildTrees() {
   }
   const TrainingPoints points(std::move(views), shape.labels());
   const std::vector<std::string> centroids = Centroids(points, shape, parts_.parallelism);
-  const uint64_t key = DeriveKey(parts_.spec.seed, kTreeKey);
-  for (int64_t tree = 0; tree < shape.trees(); ++tree) {
-    RETURN_IF_ERROR(Check());
-    leaves_.push_back(BuildLabelTree(centroids, points.features(), shape.depth(),
-                                     DeriveKey(key, static_cast<uint64_t>(tree)),
-                                     parts_.parallelism));
-    RETURN_IF_ERROR(parts_.shards.PutNumbers(tree, leaves_.back()));
-  }
+  RETURN_IF_ERROR(Check());
+  ASSIGN_OR_RETURN(leaves_, PlantTrees(centroids, points.features(), parts_.spec.seed, shape,
+                                       parts_.shards, parts_.parallelism));
   return SolveCentroids(shape, parts_.shards);
 }
 
@@ -141,6 +136,34 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vecto
   return chosen;
 }
 
+void ComponentTrainer::ReportFit(const ComponentReport& fit) {
+  const int64_t points = report_.points;
+  const int64_t entries = report_.entries;
+  report_ = fit;
+  report_.points = points;
+  report_.entries = entries;
+}
+
+absl::StatusOr<std::vector<float>> ComponentTrainer::MakeWeights() {
+  ASSIGN_OR_RETURN(const std::string record,
+                   parts_.shards.GetRecord(*parts_.tables.fusion, RowId(0)));
+  if (record.empty()) {
+    parts_.say(absl::StrCat("fitting the fusion on ", held_out_.size(), " held-out points"));
+    ASSIGN_OR_RETURN(std::vector<float> weights, FitWeights(held_out_));
+    fit_ = report_;
+    return weights;
+  }
+  // Points that were held out are in memory and trees of a model that was trained before, and would
+  // say that those are never wrong.
+  if (fit_.has_value()) {
+    ReportFit(*fit_);
+  } else {
+    parts_.say("the fusion keeps its weights");
+  }
+  ASSIGN_OR_RETURN(FusionWeights kept, DecodeFusion(record));
+  return std::move(kept.weights);
+}
+
 absl::Status ComponentTrainer::ReadTraining(bool send) {
   records_.assign(static_cast<size_t>(parts_.data.num_points()), "");
   label_points_.assign(static_cast<size_t>(parts_.tables.memory->memory.labels), 0);
@@ -153,7 +176,15 @@ absl::Status ComponentTrainer::ReadTraining(bool send) {
     (validates ? held_out_ : training).push_back(id);
   }
   if (send) parts_.say(absl::StrCat("sending ", training.size(), " points"));
-  RETURN_IF_ERROR(Append(training, send));
+  if (const absl::Status sent = Append(training, send); !sent.ok()) {
+    if (ReasonOf(sent) != reason::kBadRowId) return sent;
+    return StatusWithReason(
+        sent.code(), ReasonOf(sent),
+        absl::StrCat(sent.message(),
+                     "; a model is trained again with the points that it has, in "
+                     "their order, and later ones behind them: dslide append --grow adds new "
+                     "points alone"));
+  }
   read_ = true;
   return absl::OkStatus();
 }
@@ -178,8 +209,12 @@ absl::StatusOr<ComponentReport> ComponentTrainer::Complete() {
   }
   FusionWeights fusion;
   if (parts_.tables.fusion != nullptr) {
-    parts_.say(absl::StrCat("fitting the fusion on ", held_out_.size(), " held-out points"));
-    ASSIGN_OR_RETURN(fusion.weights, FitWeights(held_out_));
+    ASSIGN_OR_RETURN(fusion.weights, MakeWeights());
+    // Before the held-out points join the memory: should this be cut off then, the weights are
+    // here.
+    fusion.points = report_.points;
+    RETURN_IF_ERROR(parts_.shards.PutRecord(*parts_.tables.fusion, RowId(0), EncodeFusion(fusion)));
+    RETURN_IF_ERROR(parts_.shards.Finish());
   }
   RETURN_IF_ERROR(Append(held_out_, /*send=*/true));
   fusion.points = report_.points;

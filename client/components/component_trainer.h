@@ -4,12 +4,14 @@
 // memory; trees are built here from the centroids of the labels; the shards solve the rows; the
 // fusion is fitted on points that were held out until then and join the memory afterwards. Every
 // operation may be repeated: training that was cut off is run again from its beginning and ends in
-// the same bits.
+// the same bits. A model that was trained before is trained on with the points that it has and
+// later ones: its trees are built anew, and its fusion keeps its weights.
 
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +81,10 @@ class ComponentTrainer {
   absl::Status BuildTrees();
   absl::StatusOr<FusionSamples> ScoreHeldOut(const std::vector<int64_t>& ids);
   absl::StatusOr<std::vector<float>> FitWeights(const std::vector<int64_t>& ids);
+  // Those of the model, which are fitted once.
+  absl::StatusOr<std::vector<float>> MakeWeights();
+  // What the report says of the fit.
+  void ReportFit(const ComponentReport& fit);
 
   const ComponentTrainerParts parts_;
   bool read_ = false;                 // what follows is that of the training points
@@ -87,6 +93,7 @@ class ComponentTrainer {
   std::vector<int64_t> held_out_;
   std::vector<std::vector<uint32_t>> leaves_;
   ComponentReport report_;
+  std::optional<ComponentReport> fit_;  // its own, should the shards be lost after it
 };
 
 }  // namespace dslide

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/components/row_solving.h"
+#include "client/components/tree_planting.h"
 #include "core/base/status_macros.h"
 #include "core/engine/fusion/fusion_record.h"
 
@@ -33,7 +34,7 @@ absl::Status PointStream::CheckFits(const Dataset& data, int64_t first) const {
   if (data.num_labels() <= labels) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(data.path(), " has ", data.num_labels(), " labels, the memory has ", labels,
-                   ": it is other data, or train with memory.labels ", data.num_labels()));
+                   ": it is other data, or --grow gives it the labels"));
 }
 
 absl::Status PointStream::Append(const Dataset& data, int64_t first, const PointTimes& times) {
@@ -70,16 +71,36 @@ absl::Status PointStream::RefreshFusion() {
 
 absl::Status PointStream::Refresh() {
   const TreeShape& shape = *parts_.tables.shape;
-  ASSIGN_OR_RETURN(const std::vector<uint32_t> label_points,
-                   SolveAndCountCentroids(shape, parts_.shards));
-  RETURN_IF_ERROR(parts_.shards.PutNumbers(shape.trees(), label_points));
+  ASSIGN_OR_RETURN(label_points_, SolveAndCountCentroids(shape, parts_.shards));
+  RETURN_IF_ERROR(parts_.shards.PutNumbers(shape.trees(), label_points_));
   RETURN_IF_ERROR(RefreshFusion());
   return parts_.shards.Finish();
+}
+
+absl::StatusOr<bool> PointStream::LacksLabels() {
+  const TreeShape& shape = *parts_.tables.shape;
+  if (shape.labels() == shape.base_labels()) return false;
+  for (int64_t tree = 0; tree < shape.trees(); ++tree) {
+    ASSIGN_OR_RETURN(const std::vector<uint32_t> leaves, parts_.shards.GetNumbers(tree));
+    for (auto label = static_cast<size_t>(shape.base_labels()); label < leaves.size(); ++label) {
+      if (leaves[label] == kNoLeaf && label_points_[label] > 0) return true;
+    }
+  }
+  return false;
 }
 
 absl::StatusOr<int64_t> PointStream::SolveTrees() {
   const int64_t before = parts_.shards.entries();
   const TreeShape& shape = *parts_.tables.shape;
+  ASSIGN_OR_RETURN(const bool plants, LacksLabels());
+  if (plants) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> centroids,
+                     ReadCentroids(parts_.cluster, parts_.spec.name, parts_.tables));
+    RETURN_IF_ERROR(Check());
+    RETURN_IF_ERROR(PlantTrees(centroids, FeaturesOf(centroids), parts_.spec.seed, shape,
+                               parts_.shards, parts_.parallelism)
+                        .status());
+  }
   for (int64_t tree = 0; tree < shape.trees(); ++tree) {
     RETURN_IF_ERROR(SolveTree(shape, tree, parts_.shards, [this] { return Check(); }));
   }

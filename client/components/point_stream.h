@@ -10,12 +10,15 @@
 #include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "client/components/component_shards.h"
 #include "client/components/component_spec.h"
+#include "client/cpp/cluster_client.h"
+#include "core/base/parallel.h"
 #include "core/engine/data/dataset.h"
 #include "core/engine/data/transform.h"
 
@@ -23,10 +26,13 @@ namespace dslide {
 
 // What a stream works with. Everything must outlive it.
 struct PointStreamParts {
+  ClusterClient& cluster;
+  const ModelSpec& spec;
   const ComponentTables& tables;
   ComponentShards& shards;
   ValueTransform transform;
   absl::Span<const float> idf;  // [features], for tf-idf only
+  Parallelism parallelism;
   // Asked between operations; true ends them. May be null.
   std::function<bool()> stop_requested;
 };
@@ -48,16 +54,20 @@ class PointStream {
   // counts how many there are, in all and of each label.
   absl::Status Refresh();
 
-  // For a model with trees, after Refresh(): solves their rows again. Trees keep their shape, the
-  // fusion its weights. Returns the entries of the rows.
+  // For a model with trees, after Refresh(): solves their rows again. Trees keep their shape,
+  // unless the model has grown by labels that have points and hang in no tree yet: then all trees
+  // are built anew. The fusion keeps its weights. Returns the entries of the rows.
   absl::StatusOr<int64_t> SolveTrees();
 
  private:
   absl::Status Check() const;  // Cancelled when somebody asked to stop
   absl::Status CheckFits(const Dataset& data, int64_t first) const;
   absl::Status RefreshFusion();
+  // Whether a label that the model has grown by has points, and no leaf in some tree.
+  absl::StatusOr<bool> LacksLabels();
 
   const PointStreamParts parts_;
+  std::vector<uint32_t> label_points_;  // of Refresh()
 };
 
 }  // namespace dslide

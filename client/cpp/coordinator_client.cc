@@ -87,12 +87,12 @@ absl::StatusOr<std::vector<ModelSpec>> CoordinatorClient::ListModels() {
 }
 
 absl::StatusOr<ModelSpec> CoordinatorClient::GrowModel(const std::string& model,
-                                                       const std::string& table, int64_t rows,
-                                                       bool dry_run) {
+                                                       const Growth& growth, bool dry_run) {
   v1::GrowModelRequest request;
   request.set_model(model);
-  request.set_table(table);
-  request.set_rows(rows);
+  request.set_table(growth.table);
+  request.set_rows(growth.rows);
+  request.set_labels(growth.labels);
   request.set_dry_run(dry_run);
   ASSIGN_OR_RETURN(const v1::GrowModelResponse response,
                    impl_->Call("GrowModel", &v1::CoordinatorService::Stub::GrowModel, request,

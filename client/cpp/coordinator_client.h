@@ -18,6 +18,7 @@
 #include "core/protocol/cluster_map.h"
 #include "core/protocol/cluster_status.h"
 #include "core/protocol/job_work.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/model_spec.h"
 
 namespace dslide {
@@ -84,10 +85,10 @@ class CoordinatorClient {
   // True when it was created, false when an equal model was there.
   absl::StatusOr<bool> RegisterModel(const ModelSpec& spec);
   absl::StatusOr<std::vector<ModelSpec>> ListModels();
-  // Gives a table more rows, on every shard, and returns the model as it is then; dry_run: as it
-  // would be, if the shards have the memory.
-  absl::StatusOr<ModelSpec> GrowModel(const std::string& model, const std::string& table,
-                                      int64_t rows, bool dry_run = false);
+  // Gives a table more rows, or the model more labels, on every shard, and returns the model as it
+  // is then; dry_run: as it would be, if the shards have the memory.
+  absl::StatusOr<ModelSpec> GrowModel(const std::string& model, const Growth& growth,
+                                      bool dry_run = false);
   // Leaves labels, as "3,7-12", out of all predictions, or with restore takes them in again.
   // dry_run: only says what would be.
   absl::StatusOr<LabelRetirement> RetireLabels(const std::string& model, const std::string& labels,

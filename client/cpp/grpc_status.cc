@@ -40,6 +40,9 @@ std::string ProxyHint(const std::string& message, absl::string_view peer) {
 bool HandshakeFailed(const grpc::Status& status) {
   const std::string& message = status.error_message();
   if (!absl::StartsWith(message, "failed to connect")) return false;
+  // What takes the connection itself calls itself so, when a busy machine or a lost packet took
+  // longer than an attempt may.
+  if (absl::StrContains(message, "tcp handshaker")) return false;
   for (const char* part : {"Socket closed", "andshake", "Hostname Verification"}) {
     if (absl::StrContains(message, part)) return true;
   }

@@ -44,22 +44,27 @@ Evaluator::Evaluator(const Network& network, const BatchPreparer& preparer,
   if (options.recall > 0) tuner_.emplace(options.recall, network.head().rows);
 }
 
-absl::StatusOr<std::vector<float>> Evaluator::Hidden(PreparedBatch batch, int64_t step) {
-  const int64_t samples = batch.samples();
-  const absl::Span<const TableSpec> dense = network_.dense();
-  std::vector<std::shared_ptr<PendingStep>> sums;
-  std::vector<std::shared_ptr<PendingStep>> gathers;  // [layer * shards + shard]
+Evaluator::AskedHidden Evaluator::AskHidden(PreparedBatch batch, int64_t step) const {
+  AskedHidden asked;
+  asked.samples = batch.samples();
   for (size_t s = 0; s < shards_.size(); ++s) {
-    sums.push_back(shards_[s]->Send(step, step, std::move(batch.inputs[s])));
+    asked.sums.push_back(shards_[s]->Send(step, step, std::move(batch.inputs[s])));
   }
-  for (const TableSpec& table : dense) {
+  for (const TableSpec& table : network_.dense()) {
     for (StepChannel* shard : shards_) {
-      gathers.push_back(shard->Send(step, step, DenseGatherOp{table.name, IsAveraged(table)}));
+      asked.gathers.push_back(
+          shard->Send(step, step, DenseGatherOp{table.name, IsAveraged(table)}));
     }
   }
+  return asked;
+}
+
+absl::StatusOr<std::vector<float>> Evaluator::TakeHidden(const AskedHidden& asked) const {
+  const int64_t samples = asked.samples;
+  const absl::Span<const TableSpec> dense = network_.dense();
   std::vector<MatrixReply> partials;
   std::vector<const MatrixReply*> partial_views;
-  for (const auto& pending : sums) {
+  for (const auto& pending : asked.sums) {
     ASSIGN_OR_RETURN(ReplyBody body, pending->Take());
     auto* reply = std::get_if<EmbedForwardReply>(&body);
     if (reply == nullptr) return absl::InternalError("a shard answered another operation");
@@ -76,7 +81,7 @@ absl::StatusOr<std::vector<float>> Evaluator::Hidden(PreparedBatch batch, int64_
     std::vector<ReplyBody> bodies;
     std::vector<const RowBlock*> blocks;
     for (size_t s = 0; s < shards_.size(); ++s) {
-      ASSIGN_OR_RETURN(ReplyBody body, gathers[layer * shards_.size() + s]->Take());
+      ASSIGN_OR_RETURN(ReplyBody body, asked.gathers[layer * shards_.size() + s]->Take());
       bodies.push_back(std::move(body));
     }
     for (const ReplyBody& body : bodies) {
@@ -95,14 +100,14 @@ absl::StatusOr<std::vector<float>> Evaluator::Hidden(PreparedBatch batch, int64_
 absl::StatusOr<std::vector<Prediction>> Evaluator::Predict(PreparedBatch batch, int64_t k,
                                                            bool hashed, int64_t step) {
   ExplicitRows<RowId> candidates = std::move(batch.candidates);
-  ASSIGN_OR_RETURN(std::vector<float> hidden, Hidden(std::move(batch), step));
+  ASSIGN_OR_RETURN(std::vector<float> hidden, TakeHidden(AskHidden(std::move(batch), step)));
   if (candidates.empty()) return Score(std::move(hidden), k, hashed);
   ASSIGN_OR_RETURN(const TopKReply best, ScoreGiven(std::move(hidden), std::move(candidates), k));
   return PredictionsOf(best);
 }
 
 absl::StatusOr<TopKReply> Evaluator::ScoreGiven(std::vector<float> hidden,
-                                                ExplicitRows<RowId> candidates, int64_t k) {
+                                                ExplicitRows<RowId> candidates, int64_t k) const {
   TopKCommand query;
   query.model = network_.spec().name;
   query.table = network_.head().name;
@@ -114,14 +119,14 @@ absl::StatusOr<TopKReply> Evaluator::ScoreGiven(std::vector<float> hidden,
   return top_k_(query);
 }
 
-absl::StatusOr<std::vector<float>> Evaluator::ScoreCandidates(PreparedBatch batch, int64_t step) {
-  const ExplicitRows<RowId> candidates = std::move(batch.candidates);
+absl::StatusOr<std::vector<float>> Evaluator::ScoreCandidates(
+    const AskedHidden& asked, const ExplicitRows<RowId>& candidates) const {
   std::vector<float> logits(candidates.rows.size());
   int64_t most = 1;
   for (size_t s = 0; s + 1 < candidates.offsets.size(); ++s) {
     most = std::max<int64_t>(most, candidates.offsets[s + 1] - candidates.offsets[s]);
   }
-  ASSIGN_OR_RETURN(std::vector<float> hidden, Hidden(std::move(batch), step));
+  ASSIGN_OR_RETURN(std::vector<float> hidden, TakeHidden(asked));
   ASSIGN_OR_RETURN(const TopKReply ranked, ScoreGiven(std::move(hidden), candidates, most));
   for (size_t s = 0; s + 1 < candidates.offsets.size(); ++s) {
     const auto first = candidates.rows.begin() + candidates.offsets[s];
@@ -169,7 +174,8 @@ absl::StatusOr<RecallCount> Evaluator::MeasureRecall(const Dataset& data,
     const absl::Span<const int64_t> part =
         points.subspan(first, static_cast<size_t>(options_.batch_size));
     ASSIGN_OR_RETURN(PreparedBatch batch, preparer_.Prepare(data, BatchUse::kEvaluation, 0, part));
-    ASSIGN_OR_RETURN(const std::vector<float> hidden, Hidden(std::move(batch), (*next_step)++));
+    ASSIGN_OR_RETURN(const std::vector<float> hidden,
+                     TakeHidden(AskHidden(std::move(batch), (*next_step)++)));
     ASSIGN_OR_RETURN(const std::vector<Prediction> exact, Score(hidden, kRecallDepth, false));
     ASSIGN_OR_RETURN(const std::vector<Prediction> hashed, Score(hidden, kRecallDepth, true));
     for (size_t s = 0; s < exact.size(); ++s) {

@@ -39,8 +39,16 @@ class Evaluator {
   Evaluator(const Network& network, const BatchPreparer& preparer, std::vector<StepChannel*> shards,
             TopKScorer top_k, EvaluatorOptions options);
 
-  // The hidden vectors of prepared samples: [B, head dim].
-  absl::StatusOr<std::vector<float>> Hidden(PreparedBatch batch, int64_t step);
+  // What shards were asked for hidden vectors.
+  struct AskedHidden {
+    int64_t samples = 0;
+    std::vector<std::shared_ptr<PendingStep>> sums = {};     // by shard
+    std::vector<std::shared_ptr<PendingStep>> gathers = {};  // [layer * shards + shard]
+  };
+  // Asks for the hidden vectors of prepared samples, and returns at once.
+  AskedHidden AskHidden(PreparedBatch batch, int64_t step) const;
+  // The answer, once: [B, head dim].
+  absl::StatusOr<std::vector<float>> TakeHidden(const AskedHidden& asked) const;
 
   // The k best labels of each sample: exactly, or among the candidates that hashing finds, or among
   // those of the batch if it has any. With a wanted recall the first hashed queries are answered
@@ -51,8 +59,9 @@ class Evaluator {
   // The same for hidden vectors: [samples, head dim].
   absl::StatusOr<std::vector<Prediction>> Score(std::vector<float> hidden, int64_t k, bool hashed);
 
-  // The logits of the batch's candidates, at most kMaxCandidates of a sample: [candidates].
-  absl::StatusOr<std::vector<float>> ScoreCandidates(PreparedBatch batch, int64_t step);
+  // The logits of candidates, at most kMaxCandidates of a sample: [candidates].
+  absl::StatusOr<std::vector<float>> ScoreCandidates(const AskedHidden& asked,
+                                                     const ExplicitRows<RowId>& candidates) const;
 
   // How much of the exact top 1 and top 10 of each point the hash tables find, by comparing hashed
   // with exact top-k. Zero samples when nothing is hashed.
@@ -71,7 +80,7 @@ class Evaluator {
 
  private:
   absl::StatusOr<TopKReply> ScoreGiven(std::vector<float> hidden, ExplicitRows<RowId> candidates,
-                                       int64_t k);
+                                       int64_t k) const;
 
   const Network& network_;
   const BatchPreparer& preparer_;

@@ -73,7 +73,11 @@ absl::Status ValidateMemory(const MemorySpec& memory, bool sizes_known) {
         "labels is 0 (\"from the data\"), but a model is created with its number of labels");
   }
   RETURN_IF_ERROR(CheckInteger("labels", memory.labels, 0, kMaxTableRows));
-
+  if (memory.base_labels != 0 && (memory.base_labels < 0 || memory.base_labels >= memory.labels)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("base_labels is %d, must be above 0 and below labels, %d; 0: all of them",
+                        memory.base_labels, memory.labels));
+  }
   RETURN_IF_ERROR(CheckInteger("neighbours", memory.neighbours, 1, 1000));
   RETURN_IF_ERROR(CheckNumber("similarity_power", memory.similarity_power, 0.0, 8.0));
   return CheckInteger("candidates", memory.candidates, 1, 4096);
@@ -123,8 +127,9 @@ absl::Status ValidateRows(const TableSpec& table, bool sizes_known) {
   }
   RETURN_IF_ERROR(CheckInteger("rows", table.rows, 0, kMaxTableRows));
   if (table.base_rows == 0) return absl::OkStatus();
-  if (IsRecordRole(table.role)) {
-    return absl::InvalidArgumentError("base_rows is set, but rows of records follow from the data");
+  if (IsRecordRole(table.role) && table.role != TableRole::kMemory) {
+    return absl::InvalidArgumentError(
+        "base_rows is set, but the rows of this table follow from the labels");
   }
   if (table.base_rows > 0 && table.base_rows < table.rows) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -311,7 +316,18 @@ absl::Status ValidateRetiredLabels(const std::string& text, int64_t labels) {
 }  // namespace
 
 TreeShape ShapeOfTrees(const MemorySpec& memory, const LabelTreesSpec& trees) {
-  return TreeShape(memory.labels, trees.trees, trees.depth, trees.level_step);
+  return TreeShape({.now = memory.labels, .base = BaseLabels(memory)}, trees.trees, trees.depth,
+                   trees.level_step);
+}
+
+void FillTreeRows(ModelSpec& spec) {
+  const TableSpec* const trees = spec.FindRole(TableRole::kLabelTrees);
+  if (trees == nullptr) return;
+  const TreeShape shape = ShapeOfTrees(spec.FindRole(TableRole::kMemory)->memory, trees->trees);
+  for (TableSpec& table : spec.tables) {
+    if (table.role == TableRole::kLabelTrees) table.rows = shape.num_piece_rows();
+    if (table.role == TableRole::kLinear) table.rows = shape.num_rows();
+  }
 }
 
 bool IsRecordRole(TableRole role) { return role >= TableRole::kMemory; }

@@ -99,9 +99,9 @@ struct TableSpec {
   // Rows. Embedding: features, plus one when bias_row is set; head: labels; memory: points; 0: from
   // the data (dense: must be set; fusion: 1). At most kMaxTableRows.
   int64_t rows = 0;
-  // Embedding and head: the rows for which it was made, where it has more: it was given room to
-  // spare, or has grown. What follows from the number of rows follows from this one, so that it
-  // stays. 0: `rows`. Below rows.
+  // Embedding, head and memory: the rows for which it was made, where it has more: it was given
+  // room to spare, or has grown. What follows from the number of rows follows from this one, so
+  // that it stays. 0: `rows`. Below rows.
   int64_t base_rows = 0;
   // Of a table of records: this, init, optimizer and precision are their defaults.
   int64_t dim = 0;  // floats of a row, [1, 65536]

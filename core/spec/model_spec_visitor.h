@@ -69,6 +69,7 @@ void VisitFields(Archive& archive, MemorySpec& memory) {
   archive.Field("similarity_power", memory.similarity_power);
   archive.Field("candidates", memory.candidates);
   archive.Field("labels", memory.labels);
+  archive.LaterField("base_labels", memory.base_labels);
   archive.LaterWord("search", memory.search,
                     EnumWords<NeighbourSearch>{{"auto", NeighbourSearch::kAuto},
                                                {"exact", NeighbourSearch::kExact},

@@ -32,9 +32,17 @@ struct MemorySpec {
   double similarity_power = 2.0;  // a vote is the similarity to this power; [0, 8]
   int64_t candidates = 200;       // labels of a sample that are scored at most; [1, 4096]
   int64_t labels = 0;             // above every label; 0: from the data. At most kMaxTableRows
+  // The labels for which the model was made, where it has more by now: the rows of those stay where
+  // they are. 0: `labels`. Below labels.
+  int64_t base_labels = 0;
   NeighbourSearch search = NeighbourSearch::kAuto;
   friend bool operator==(const MemorySpec&, const MemorySpec&) = default;
 };
+
+// The labels for which a model was made.
+inline int64_t BaseLabels(const MemorySpec& memory) {
+  return memory.base_labels > 0 ? memory.base_labels : memory.labels;
+}
 
 // Trees whose leaves are the labels: a search goes down them to the labels that it scores.
 struct LabelTreesSpec {

@@ -27,4 +27,8 @@ inline int64_t BaseFeatures(const TableSpec& embedding) {
 // this number on have the row after their own number.
 inline int64_t BiasRow(const TableSpec& embedding) { return BaseRows(embedding) - 1; }
 
+// Gives the tables of label trees and linear rows, where there are some, the rows that follow from
+// the labels and the depth of the trees.
+void FillTreeRows(ModelSpec& spec);
+
 }  // namespace dslide

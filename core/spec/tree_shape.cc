@@ -2,8 +2,8 @@
 
 namespace dslide {
 
-TreeShape::TreeShape(int64_t labels, int64_t trees, int64_t depth, int64_t level_step)
-    : labels_(labels), trees_(trees), depth_(depth), rows_per_tree_(labels) {
+TreeShape::TreeShape(Labels labels, int64_t trees, int64_t depth, int64_t level_step)
+    : labels_(labels), trees_(trees), depth_(depth), rows_per_tree_(labels.base) {
   for (int64_t level = depth; level >= 2; level -= level_step) {
     levels_.insert(levels_.begin(), level);
   }
@@ -21,12 +21,32 @@ int64_t TreeShape::DepthFor(int64_t labels, int64_t leaf_labels) {
 }
 
 RowId TreeShape::LabelRow(int64_t tree, RowId label) const {
-  return RowId(static_cast<uint32_t>(labels_ + tree * rows_per_tree_ + label.value()));
+  const int64_t number = label.value();
+  if (number >= labels_.base) return Row(LaterRow(number) + 1 + tree);
+  return Row(labels_.base + tree * rows_per_tree_ + number);
 }
 
 RowId TreeShape::ClusterRow(int64_t tree, int64_t level, int64_t cluster) const {
-  return RowId(static_cast<uint32_t>(labels_ + tree * rows_per_tree_ +
-                                     level_rows_[static_cast<size_t>(level)] + cluster));
+  return Row(labels_.base + tree * rows_per_tree_ + level_rows_[static_cast<size_t>(level)] +
+             cluster);
+}
+
+RowId TreeShape::PieceRow(int64_t tree, int64_t piece) const {
+  const int64_t base = PiecesOf(labels_.base);
+  if (piece < base) return Row(tree * base + piece);
+  return Row((trees_ + 1) * piece + tree);
+}
+
+TreeShape::Piece TreeShape::PieceAt(RowId row) const {
+  const int64_t base = PiecesOf(labels_.base);
+  const int64_t number = row.value();
+  if (number < (trees_ + 1) * base) return {.tree = number / base, .piece = number % base};
+  return {.tree = number % (trees_ + 1), .piece = number / (trees_ + 1)};
+}
+
+bool TreeShape::FitsPiece(int64_t piece, size_t bytes) const {
+  const auto size = static_cast<int64_t>(bytes);
+  return size % 4 == 0 && size >= 4 * BasePieceSize(piece) && size <= 4 * PieceSize(piece);
 }
 
 int64_t TreeShape::ParentsAt(int64_t level) const {

@@ -160,6 +160,32 @@ class ComponentsTest(ComponentCase):
             self.run_dslide("train", "--data", self.data, "--validation-group", groups),
             failures_test.USAGE, r"has 1 lines, the data 3000 points")
 
+    def test_a_plan_says_what_a_training_takes(self) -> None:
+        shards = 2
+        planned = self.run_dslide("plan", "-o", "json", "--data", self.data, "--seed", 5,
+                                  "--shards", shards)
+        assert_ended(planned, failures_test.OK)
+        plan = planned.json()
+        trained = self.run_dslide("train", "-o", "json", "--data", self.data, "--seed", 5,
+                                  "--shards", shards, "--model-dir", self.directory / "model")
+        assert_ended(trained, failures_test.OK)
+        result = trained.json()
+        parts = plan["components"]
+        # Rows are drawn for the plan: of some thousand weights each kind has, a few percent.
+        solved = sum(parts[kind]["weights"] for kind in ("centroids", "clusters", "label_rows"))
+        assert abs(solved / result["linear_entries"] - 1) < 0.15, (parts, result)
+        # Ids are packed, and the network stops early: an estimate.
+        network = parts["bytes_sent"]["network"]
+        trained_share = result["epochs"] / self.planned_epochs()
+        sent = parts["bytes_sent"]["total"] - network + network * trained_share
+        assert abs(sent / result["bytes_sent"] - 1) < 0.25, (parts, result)
+        stored = sum(path.stat().st_size for path in (self.directory / "model").glob(
+                         "shard-*/images/model.latest/**/*.sst"))
+        assert abs(parts["checkpoint_bytes"] / stored - 1) < 0.1, (parts, stored)
+
+    def planned_epochs(self) -> Any:
+        return json.loads(self.chosen)["training"]["max_epochs"]
+
 
 class StreamTest(ComponentCase):
     """Half of the points are trained on, the other half streams in."""

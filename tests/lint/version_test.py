@@ -26,7 +26,6 @@ _PLACES = {
     "docs/understand/wire.md": r"`protos/dslide/v1`, of version ([0-9.]+[0-9])",
     "helm/dslide/CHANGELOG.md": r"^## ([0-9.]+)",
     "helm/dslide/Chart.yaml": r'^(?:version|appVersion): "?([0-9.]+)',
-    "helm/dslide/ci/trainer-values.yaml": r"image: dslide:(\S+)",
 }
 
 

@@ -1,4 +1,6 @@
-"""Runs the program of a language that adds ones to rows: a line of its input is an update."""
+"""Runs the program of a language that adds ones to rows: a line of its input is an update, or says
+how many operations of a step stream it is to do.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,17 @@ class Increments:
         assert self._process.stderr is not None
         self._errors.extend(self._process.stderr)
 
-    def ask(self) -> str:
-        """One more; what it says of it, "" when it has ended."""
+    def ask(self, line: str = "", answers: int = 1) -> list[str]:
+        """One more; so many lines that it says of it, "" for each when it has ended.
+
+        line: "" for an update of rows, "step 2" for two operations of a step stream at once.
+        """
         try:
-            self.asked.write("\n")
+            self.asked.write(f"{line}\n")
             self.asked.flush()
         except BrokenPipeError:
-            return ""
-        return self.said.readline()
+            return [""] * answers
+        return [self.said.readline() for _ in range(answers)]
 
     def end(self) -> str:
         """Ends it well; else what was wrong."""

@@ -37,6 +37,7 @@ class Programs:
     increments: list[str]
     train: list[str]  # with {cluster}, {data}, {model}, {job}, {ca}, {cert}, {key}
     environment: dict[str, str]  # beside that of this process
+    in_flight: int = 1  # operations of a step stream that do not wait for each other, 3 at most
 
 
 def _cpp(bin_dir: pathlib.Path, _: pathlib.Path) -> Programs:
@@ -44,7 +45,8 @@ def _cpp(bin_dir: pathlib.Path, _: pathlib.Path) -> Programs:
              for flag in _FLAGS]
     train = [str(bin_dir / "dslide"), "train", "-q", "-o", "json", "--timeout", "300s",
              "--threads", "1", *flags]
-    return Programs("C++", [str(bin_dir / "dslide_client_increments")], train, {})
+    return Programs("C++", [str(bin_dir / "dslide_client_increments")], train, {},
+                    in_flight=3)
 
 
 def _python(_: pathlib.Path, folder: pathlib.Path) -> Programs:
@@ -53,14 +55,14 @@ def _python(_: pathlib.Path, folder: pathlib.Path) -> Programs:
              "{key}"]
     increments = python_package.SOURCE / "tests" / "increments.py"
     return Programs("Python", [str(python), str(increments)], train,
-                    {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"})
+                    {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}, in_flight=3)
 
 
 def _node(_: pathlib.Path, folder: pathlib.Path) -> Programs:
     examples = node_package.install(folder)[1] / "node_modules" / "dslide" / "examples"
     node = ["node", "--no-deprecation"]  # of addresses that are numbers, with TLS
     return Programs("Node", [*node, str(examples / "increments.js")],
-                    [*node, str(examples / "train.js"), *_FLAGS], {})
+                    [*node, str(examples / "train.js"), *_FLAGS], {}, in_flight=3)
 
 
 def _go(_: pathlib.Path, folder: pathlib.Path) -> Programs:

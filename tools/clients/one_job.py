@@ -88,7 +88,7 @@ class Counter:
 
     def _run(self) -> None:
         while not self._stopping.is_set() and self.confirmed < UPDATES_OF_LIFE - 1:
-            said = self._program.ask()
+            [said] = self._program.ask()
             if not said.endswith("\n"):  # killed, maybe within a line
                 return
             if json.loads(said)["outcome"] != "applied":

@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import pathlib
 import threading
+from collections.abc import Iterator
 from concurrent import futures
 from typing import Any, NoReturn
 
 import grpc
 import numpy as np
 from counted_increments import ROWS_OF_UPDATE
-from dslide.v1 import coordinator_pb2, model_pb2, shard_pb2
+from dslide.v1 import common_pb2, coordinator_pb2, model_pb2, shard_pb2
 from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 _VERSION = (pathlib.Path(__file__).resolve().parents[2] / "VERSION").read_text("ascii").strip()
 _TOPOLOGY = 3
 _SLOTS = 1024
+_NOBODY = 900  # the value of an answer to a number that was never sent
 Turn = dict[str, Any]
+
+
+def value_of_operation(operation: int) -> int:
+    """The sum that the shard answers to the operation of a step stream."""
+    return 100 + operation
 
 
 class ScriptedCluster:
@@ -30,13 +37,19 @@ class ScriptedCluster:
     its answer: "applied"; "lost", as a connection that breaks; a code with a reason word; or what a
     greeting says. One that is `optional` may be left out, one that is to `repeat` goes on to the
     end of the update, as often as is asked, or never.
+
+    To a request of a step stream the answer may be "ended", of the stream in good order, or a list
+    of what the stream then says: {"sequence"} alone for an answer, with a code for a refusal, and
+    "lost".
     """
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self._lock = threading.Lock()
         self._turns: list[Turn] = []
-        self._spec = model_pb2.ModelSpec()
+        self._specs: dict[str, model_pb2.ModelSpec] = {}
+        self._operations: dict[int, bytes] = {}  # as they were first sent, without the envelope
+        self._operation_of: dict[int, int] = {}  # by sequence
         self._server = grpc.server(futures.ThreadPoolExecutor(8))
         self._server.add_generic_rpc_handlers((_Router(self),))
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
@@ -62,8 +75,11 @@ class ScriptedCluster:
         """The answer of the turn that a call is; None: it is none that was expected."""
         with self._lock:
             for place, turn in enumerate(self._turns):
+                # Who waits for each answer has no other number that is open.
+                expected_fields = {"first_incomplete": found.get("sequence"), **turn}
                 if call in _any_of(turn["call"]) and all(
-                        value in _any_of(turn.get(name, value)) for name, value in found.items()):
+                        value in _any_of(expected_fields.get(name, value))
+                        for name, value in found.items()):
                     self._turns = self._turns[place + ("repeat" not in turn):]
                     return turn["answer"]
                 if not turn.get("optional"):
@@ -84,25 +100,75 @@ class ScriptedCluster:
     def scatter(self, requests: Any, context: grpc.ServicerContext) -> shard_pb2.ScatterResponse:
         [request] = list(requests)
         envelope = request.envelope
-        found = {"sequence": envelope.sequence, "generation": envelope.generation,
-                 "update": _update_of(request)}
-        if envelope.first_incomplete != envelope.sequence:  # it waits for each answer
-            found["first_incomplete"] = envelope.first_incomplete
-        answer = self._next("scatter", found)
+        answer = self._next("scatter", _numbers_of(envelope) | {"update": _update_of(request)})
         if answer != "applied":
             _refuse(answer, context)
         return shard_pb2.ScatterResponse()
 
+    def step(self, requests: Any,
+             context: grpc.ServicerContext) -> Iterator[shard_pb2.StepResponse]:
+        for request in requests:
+            sequence = request.envelope.sequence
+            answer = self._next("step", _numbers_of(request.envelope)
+                                | {"update": self._operation(request)})
+            if answer == "ended":
+                return
+            if answer is None:
+                _refuse(answer, context)
+            for said in answer if isinstance(answer, list) else [answer]:
+                if said == "lost":
+                    _refuse(said, context)
+                fields = {"sequence": sequence} | ({} if said == "applied" else said)
+                yield self._step_response(fields)
+
+    def _operation(self, request: shard_pb2.StepRequest) -> Any:
+        """The number of the operation; a text where it is none, or was another one before."""
+        rows = np.frombuffer(request.embed_forward.row_ids, "<u4")
+        values = np.frombuffer(request.embed_forward.values, "<f4")
+        if len(rows) != 1 or values.tolist() not in ([], [1.0]):
+            return f"an EmbedForward of the rows {rows.tolist()} with {values.tolist()}"
+        operation = int(rows[0])
+        bare = shard_pb2.StepRequest()
+        bare.CopyFrom(request)
+        bare.ClearField("envelope")
+        content = _bytes_of(bare)
+        with self._lock:
+            self._operation_of[request.envelope.sequence] = operation
+            if self._operations.setdefault(operation, content) != content:
+                return f"{operation}, not as it was sent before"
+        return operation
+
+    def _step_response(self, said: dict[str, Any]) -> shard_pb2.StepResponse:
+        response = shard_pb2.StepResponse(sequence=said["sequence"], generation=7)
+        if "code" in said:
+            error = response.error
+            error.code, error.reason = grpc.StatusCode[said["code"]].value[0], said["reason"]
+            error.message = "refused"
+            if "retry_after_ms" in said:
+                error.retry_after.FromMilliseconds(said["retry_after_ms"])
+            return response
+        with self._lock:
+            operation = self._operation_of.get(said["sequence"])
+        value = _NOBODY if operation is None else value_of_operation(operation)
+        partial = response.embed_forward.partial
+        partial.rows, partial.cols = 1, 1
+        partial.element_type = common_pb2.ELEMENT_TYPE_F32
+        partial.data = np.array([value], "<f4").tobytes()
+        return response
+
     def register_model(self, request: coordinator_pb2.RegisterModelRequest,
                        _: object) -> coordinator_pb2.RegisterModelResponse:
-        self._spec.CopyFrom(request.spec)
-        for table in self._spec.tables:  # a registered spec has every field
+        spec = model_pb2.ModelSpec()
+        spec.CopyFrom(request.spec)
+        for table in spec.tables:  # a registered spec has every field
             table.num_slots = table.num_slots or _SLOTS
             table.role = table.role or "embedding"
+        self._specs[spec.name] = spec
         return coordinator_pb2.RegisterModelResponse(created=True)
 
     def list_models(self, _: object, __: object) -> coordinator_pb2.ListModelsResponse:
-        return coordinator_pb2.ListModelsResponse(models=[self._spec])
+        return coordinator_pb2.ListModelsResponse(
+            models=[self._specs[name] for name in sorted(self._specs)])
 
     def cluster_map(self, request: coordinator_pb2.GetClusterMapRequest,
                     _: object) -> coordinator_pb2.GetClusterMapResponse:
@@ -140,6 +206,8 @@ class _Router(grpc.GenericRpcHandler):
             f"{shard}/Hello": _unary(cluster.hello, shard_pb2.HelloRequest),
             f"{shard}/Scatter": grpc.stream_unary_rpc_method_handler(
                 cluster.scatter, shard_pb2.ScatterRequest.FromString, _bytes_of),
+            f"{shard}/Step": grpc.stream_stream_rpc_method_handler(
+                cluster.step, shard_pb2.StepRequest.FromString, _bytes_of),
         }
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
@@ -161,6 +229,11 @@ def _any_of(values: Any) -> list[Any]:
 def _shown(turn: Turn) -> str:
     fields = {name: value for name, value in turn.items() if name not in ("call", "answer")}
     return f"{' or '.join(_any_of(turn['call']))} {fields}"
+
+
+def _numbers_of(envelope: common_pb2.RequestEnvelope) -> dict[str, Any]:
+    return {"sequence": envelope.sequence, "first_incomplete": envelope.first_incomplete,
+            "generation": envelope.generation}
 
 
 def _update_of(request: shard_pb2.ScatterRequest) -> Any:

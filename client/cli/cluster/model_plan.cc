@@ -4,14 +4,13 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/cluster/record_plan.h"
 #include "core/base/parallel.h"
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
-#include "core/engine/rows/record_store.h"
 #include "core/engine/rows/row_layout.h"
 #include "core/partition/slot_map.h"
 #include "core/spec/hash_spec.h"
-#include "core/spec/tree_shape.h"
 #include "core/wire/array_codec.h"
 #include "core/wire/sample_ids.h"
 #include "core/wire/steps/step_size.h"
@@ -47,6 +46,9 @@ double FeaturesPerSample(const PlanInput& input) {
   return input.features_per_sample + (embedding != nullptr && embedding->bias_row ? 1.0 : 0.0);
 }
 
+// The memory names a sample's active rows: about 30 candidates beside its labels.
+double NamedRows(const PlanInput& input) { return 30.0 + input.labels_per_sample; }
+
 // What open steps and the update of one hold on a shard: mirrors HeadContext, FeatureBatch, the
 // scratch of HeadUpdater and the messages.
 int64_t StepMemory(const PlanInput& input) {
@@ -61,32 +63,19 @@ int64_t StepMemory(const PlanInput& input) {
     if (table.role != TableRole::kHead) continue;
     const double rows = static_cast<double>(table.rows);
     const bool hashed = table.head.max_active > 0;
-    const double active = hashed
-                              ? std::min(rows, static_cast<double>(table.head.max_active)) / shards
-                              : rows / shards;
-    const double shared =
-        hashed ? std::min(rows, static_cast<double>(table.head.tail_rows)) / shards : rows / shards;
+    const bool named = spec.FindRole(TableRole::kMemory) != nullptr;
+    const double wanted = named    ? NamedRows(input)
+                          : hashed ? static_cast<double>(table.head.max_active)
+                                   : rows;
+    const double active = std::min(rows, wanted) / shards;
+    const double tail = static_cast<double>(table.head.tail_rows);
+    const double shared = (named || hashed ? std::min(rows, tail) : rows) / shards;
     const double pair_bytes = table.head.sampled_candidates > 0 ? 13.0 : 9.0;  // with weights
     open += matrix + batch * (pair_bytes * active + 4.0 * shared +
                               4.0 * static_cast<double>(ResolvedHead(table).hash.num_tables));
     once += static_cast<double>(kFixedPartitions) * matrix + 24.0 * batch * active;
   }
   return static_cast<int64_t>(open * static_cast<double>(spec.training.in_flight_steps + 1) + once);
-}
-
-// A guess at the mean length of a table's records: ids of features and labels have 4 bytes, values
-// 2. How sparse weights are is not known before they are solved for: 0.
-int64_t GuessRecordBytes(const PlanInput& input, const TableSpec& table) {
-  constexpr double kIdBytes = 4.0, kValueBytes = 2.0;
-  if (table.role == TableRole::kMemory) {
-    return CeilShare(
-        input.features_per_sample * (kIdBytes + kValueBytes) + input.labels_per_sample * kIdBytes,
-        1);
-  }
-  if (table.role != TableRole::kLabelTrees) return 0;
-  const TableSpec* const memory = input.spec.FindRole(TableRole::kMemory);
-  return CeilShare(
-      static_cast<double>(std::min(memory->memory.labels, TreeShape::kPieceLabels)) * kIdBytes, 1);
 }
 
 absl::StatusOr<ShardPlan> PlanShard(const PlanInput& input) {
@@ -97,10 +86,7 @@ absl::StatusOr<ShardPlan> PlanShard(const PlanInput& input) {
     ASSIGN_OR_RETURN(entry.rows, MostRows(table, input.shards));
     entry.bytes = TableBytesFor(table, entry.rows);
     if (IsRecordRole(table.role)) {
-      entry.record_bytes = GuessRecordBytes(input, table);
-      if (entry.record_bytes > 0) {
-        entry.bytes.weights = entry.rows * RecordStore::BytesOf(entry.record_bytes);
-      }
+      PlanRecordTable(input, table, entry);
     } else {
       entry.record_bytes = RowLayout::Of(table).record_bytes;
     }
@@ -158,6 +144,17 @@ Exchange EmbedBackwardOn(const PlanInput& input, const TableSpec& table) {
   return {std::move(op), EmbedBackwardReply{.distinct_rows = kTypicalStep}};
 }
 
+void AddExplicitRows(const PlanInput& input, const TableSpec& table, HeadForwardOp& op) {
+  const int64_t batch = input.spec.training.batch_size;
+  const double of_sample = std::min(NamedRows(input), static_cast<double>(table.rows));
+  const int64_t rows = CeilShare(static_cast<double>(batch) * of_sample, input.shards);
+  wire::SampleIds ids = SpreadIds(batch, rows, table.rows);
+  op.explicit_rows.offsets = std::move(ids.offsets);
+  op.explicit_rows.rows = std::move(ids.rows);
+  op.explicit_rows.logit_offsets.assign(rows, 0.5f);
+  op.explicit_rows.weights.assign(rows, 0.5f);
+}
+
 Exchange HeadForwardOn(const PlanInput& input, const TableSpec& table) {
   const int64_t batch = input.spec.training.batch_size;
   const int64_t labels =
@@ -172,6 +169,7 @@ Exchange HeadForwardOn(const PlanInput& input, const TableSpec& table) {
   op.label_offsets = std::move(ids.offsets);
   op.labels = std::move(ids.rows);
   op.label_targets.assign(batch, 0.5f);
+  if (input.spec.FindRole(TableRole::kMemory) != nullptr) AddExplicitRows(input, table, op);
   HeadForwardOutput output;
   output.max_logits.assign(batch, 0.5f);
   output.exp_sums.assign(batch, 0.5f);
@@ -351,6 +349,9 @@ absl::StatusOr<ModelPlan> MakePlan(const PlanInput& input) {
   ASSIGN_OR_RETURN(plan.shard, PlanShard(input));
   plan.all_shards_bytes = plan.shard.total() * input.shards;
   ASSIGN_OR_RETURN(plan.wire, PlanWire(input));
+  if (input.content.has_value()) {
+    plan.records = PlanRecordTraining(input, plan.shard, plan.wire);
+  }
   if (!input.memory_bytes.has_value()) return plan;
   plan.fits = plan.shard.total() <= *input.memory_bytes;
   if (!*plan.fits) {

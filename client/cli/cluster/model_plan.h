@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/components/component_content.h"
 #include "core/engine/rows/table_bytes.h"
 #include "core/spec/model_spec.h"
 
@@ -23,6 +24,8 @@ struct PlanInput {
   double features_per_sample = 64;
   double labels_per_sample = 4;
   double link_bits_per_second = 1e9;  // each direction
+  // Of tables of records; unset: there are none.
+  std::optional<ComponentContent> content = std::nullopt;
 };
 
 // One table on the fullest shard.
@@ -32,8 +35,11 @@ struct TablePlan {
   int64_t record_bytes = 0;
   TableBytes bytes;
   int64_t working_bytes = 0;
+  // Of a table of records alone.
+  int64_t records = 0;      // there: points, pieces of trees, rows that are made
+  int64_t index_bytes = 0;  // what is derived from the records: neighbour search, lists of labels
 
-  int64_t total() const { return bytes.total() + working_bytes; }
+  int64_t total() const { return bytes.total() + working_bytes + index_bytes; }
 };
 
 // The memory of the fullest shard.
@@ -62,11 +68,24 @@ struct WirePlan {
   double max_dense_steps_per_second = 0;  // by the same link
 };
 
+// What the training of tables of records takes beside memory; all estimates.
+struct RecordPlan {
+  int64_t checkpoint_bytes = 0;  // of the whole model, over all shards
+  // From the trainer to all shards, in messages with their prefix.
+  int64_t points_sent = 0;
+  int64_t trees_sent = 0;
+  int64_t queries_sent = 0;  // neighbours of the network's points, scores of the held-out ones
+  int64_t network_sent = 0;  // of all its epochs: steps, and the held-out points after each
+
+  int64_t sent() const { return points_sent + trees_sent + queries_sent + network_sent; }
+};
+
 struct ModelPlan {
   int64_t parameters = 0;
   ShardPlan shard;
   int64_t all_shards_bytes = 0;  // estimate: shards x the fullest
   WirePlan wire;
+  std::optional<RecordPlan> records;  // of a model with a memory
   std::optional<bool> fits;
   // What would make it fit, each a sentence; empty when it fits.
   std::vector<std::string> remedies;

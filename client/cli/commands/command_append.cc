@@ -33,6 +33,8 @@ Examples:
       Neighbours and centroids know the new points; label trees and network stay as they are.
   dslide append --cluster 127.0.0.1:7000 --model-dir my-model --data new.txt --solve
       Afterwards the rows of the label trees are solved again.
+  dslide append --cluster 127.0.0.1:7000 --data new.csv --grow --solve
+      Labels and words that the model does not have get the next numbers, and join its trees.
   dslide append --model-dir my-model --data new.txt --times days.txt --keep-age 90
       days.txt has a whole number for each point; points that are more than 90 older than the
       newest of them are forgotten. Those that came without --times have the time 0.)";
@@ -43,6 +45,7 @@ struct AppendOptions {
   std::string times;
   std::optional<int64_t> keep_age;
   std::optional<int64_t> first_point;
+  bool grow = false;
   bool solve = false;
 };
 
@@ -53,6 +56,8 @@ struct AppendResult {
   uint32_t expire_before = 0;
   int64_t before = 0;  // in the memory
   int64_t after = 0;
+  int64_t room = 0;  // points that it keeps
+  int64_t new_labels = 0;
   std::optional<int64_t> entries;  // of the rows that were solved
   double seconds = 0;
 };
@@ -92,6 +97,7 @@ std::string AppendResultToJson(const AppendResult& result) {
   json["expire_before"] = result.expire_before;
   json["memory_points_before"] = result.before;
   json["memory_points"] = result.after;
+  json["new_labels"] = result.new_labels;
   json["linear_entries"] =
       result.entries.has_value() ? nlohmann::ordered_json(*result.entries) : nullptr;
   json["seconds"] = result.seconds;
@@ -103,6 +109,12 @@ std::string AppendResultToText(const AppendResult& result) {
       "%s points sent in %.1f s, numbers %d to %d\nThe memory has %s points, it had %s",
       WithThousands(result.points), result.seconds, result.first, result.last,
       WithThousands(result.after), WithThousands(result.before));
+  if (result.after == result.room && result.before + result.points > result.room) {
+    absl::StrAppend(&text, ", and room for no more: newer ones take the place of older ones");
+  }
+  if (result.new_labels > 0) {
+    absl::StrAppend(&text, "\nThe model has ", WithThousands(result.new_labels), " more labels");
+  }
   if (result.entries.has_value()) {
     absl::StrAppend(&text, "\nRows were solved again: ", WithThousands(*result.entries),
                     " weights");
@@ -122,7 +134,10 @@ absl::StatusOr<AppendResult> AppendData(const AppendOptions& options, ModelSessi
         absl::StrCat("--solve: model \"", session.model().spec.name,
                      "\" has no label trees, so there is nothing to solve: leave it out"));
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, session.OpenPoints(options.data));
+  const int64_t labels_before = session.model().spec.num_labels();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
+                   options.grow ? session.GrowFor(options.model, options.data)
+                                : session.OpenPoints(options.data));
   RETURN_IF_ERROR(CheckHasLabels(*data));
   std::vector<uint32_t> times;
   if (!options.times.empty()) {
@@ -136,6 +151,8 @@ absl::StatusOr<AppendResult> AppendData(const AppendOptions& options, ModelSessi
   result.last = result.first + result.points - 1;
   result.expire_before = OldestKept(times, options.keep_age);
   result.before = before.points;
+  result.room = session.model().spec.FindRole(TableRole::kMemory)->rows;
+  result.new_labels = session.model().spec.num_labels() - labels_before;
   PrintNote(absl::StrCat("dslide append: points ", result.first, " to ", result.last,
                          "; should it be cut off, ", RepeatWith(result.first)));
   RETURN_IF_ERROR(stream.Append(*data, result.first,
@@ -180,6 +197,8 @@ void AddAppendCommand(CliCommand app, Context& context) {
             "With --times: forget points that are by more than this older than the newest of them");
   AddOption(command, "--first-point", options->first_point,
             "Number of the first point; without it the next one of the memory");
+  command.AddSwitch("--grow", options->grow,
+                    "Give the model the rows for labels and features that it does not have");
   command.AddSwitch("--solve", options->solve,
                     "Solve the rows of the label trees again, from the points that are there then");
   RunWhenChosen(command, context, options, RunAppend);

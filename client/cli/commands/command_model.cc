@@ -28,8 +28,7 @@ struct ClusterModelOptions {
   bool yes = false;
   bool dry_run = false;
   bool assets = false;
-  std::string table;
-  int64_t rows = 0;
+  Growth growth;
   bool force = false;
 };
 
@@ -139,31 +138,37 @@ absl::StatusOr<int> DeleteModel(const GlobalOptions& global, const ClusterModelO
 }
 
 absl::StatusOr<int> GrowModel(const GlobalOptions& global, const ClusterModelOptions& options) {
+  const Growth& growth = options.growth;
+  if (growth.table.empty() == (growth.labels == 0) || growth.table.empty() != (growth.rows == 0)) {
+    return absl::InvalidArgumentError(
+        "say what grows: --table TABLE with --rows N, or --labels N alone");
+  }
   ASSIGN_OR_RETURN(const auto client, ConnectToCoordinator(global, options.cluster));
   ASSIGN_OR_RETURN(const std::vector<ModelSpec> models, client->ListModels());
   int64_t before = 0;
   for (const ModelSpec& model : models) {
-    const TableSpec* const table =
-        model.name == options.model ? model.FindTable(options.table) : nullptr;
-    if (table != nullptr) before = table->rows;
+    if (model.name == options.model) before = SizeBefore(model, growth);
   }
   ASSIGN_OR_RETURN(const ModelSpec grown,
-                   client->GrowModel(options.model, options.table, options.rows, options.dry_run));
+                   client->GrowModel(options.model, growth, options.dry_run));
+  const int64_t after = SizeBefore(grown, growth);
+  const bool by_table = growth.labels == 0;
   if (global.json()) {
-    PrintLine(nlohmann::ordered_json{{"model", options.model},
-                                     {"table", options.table},
-                                     {"rows_before", before},
-                                     {"rows", grown.FindTable(options.table)->rows},
-                                     {"grown", !options.dry_run && options.rows > before}}
-                  .dump());
+    nlohmann::ordered_json json = {{"model", options.model}};
+    if (by_table) json["table"] = growth.table;
+    json[by_table ? "rows_before" : "labels_before"] = before;
+    json[by_table ? "rows" : "labels"] = after;
+    json["grown"] = !options.dry_run && after > before;
+    PrintLine(json.dump());
     return kExitOk;
   }
-  PrintLine(absl::StrCat("Table ", options.table, " of model ", options.model,
-                         options.rows == before ? " has "
-                         : options.dry_run      ? " would grow from "
-                                                : " has grown from ",
-                         options.rows == before ? "" : WithThousands(before) + " to ",
-                         WithThousands(options.rows), " rows."));
+  PrintLine(absl::StrCat(by_table ? absl::StrCat("Table ", growth.table, " of model ") : "Model ",
+                         options.model,
+                         after == before   ? " has "
+                         : options.dry_run ? " would grow from "
+                                           : " has grown from ",
+                         after == before ? "" : WithThousands(before) + " to ",
+                         WithThousands(after), by_table ? " rows." : " labels."));
   return kExitOk;
 }
 
@@ -175,8 +180,7 @@ void AddModelCommand(CliCommand app, Context& context) {
                         "Examples:\n"
                         "  dslide model list\n"
                         "  dslide model describe default\n"
-                        "  dslide model grow default --table labels "
-                        "--rows 20000\n"
+                        "  dslide model grow default --labels 20000\n"
                         "  dslide model delete default --yes\n"
                         "  dslide model export --model-dir my-model "
                         "--output exported\n"
@@ -202,13 +206,20 @@ void AddModelCommand(CliCommand app, Context& context) {
   gone.AddSwitch("--dry-run", options->dry_run, "Only say what would go");
   gone.AddSwitch("--force", options->force, "Also while jobs train it; their trainers fail");
   const CliCommand grow = AddClusterAction(
-      group, context, options, "grow", "Give a table more rows, while the model is trained",
-      "  dslide model grow default --table labels --rows 20000 --dry-run\n"
-      "  dslide model grow default --table labels --rows 20000",
+      group, context, options, "grow",
+      "Give a model more labels, or a table more rows, while it is trained and served",
+      "  dslide model grow default --labels 20000 --dry-run\n"
+      "  dslide model grow default --labels 20000\n"
+      "  dslide model grow default --table input --rows 50000\n"
+      "  dslide model grow default --table points --rows 200000\n"
+      "      Room for so many points; it has no effect on those that are there.",
       GrowModel);
   grow.Add("MODEL", options->model, "Its name").Required();
-  AddOption(grow, "--table", options->table, "A table of the role embedding or head").Required();
-  AddOption(grow, "--rows", options->rows, "Rows that it has afterwards").Required();
+  AddOption(grow, "--labels", options->growth.labels,
+            "Labels that it has afterwards, in all tables that follow from them");
+  AddOption(grow, "--table", options->growth.table,
+            "Instead: a table of the role embedding, head or memory");
+  AddOption(grow, "--rows", options->growth.rows, "With --table: rows that it has afterwards");
   grow.AddSwitch("--dry-run", options->dry_run, "Only ask the shards whether they have the memory");
   AddRetireCommand(group, context);
   AddModelTransferCommands(group, context);

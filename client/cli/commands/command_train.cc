@@ -187,6 +187,7 @@ absl::Status TrainRun::ResolveModel() {
   std::string explanation;
   ASSIGN_OR_RETURN(ModelSpec spec, ResolveSpec(options, *data_, &explanation));
   if (!explanation.empty()) progress_->Say(explanation);
+  if (!options.grow) RETURN_IF_ERROR(CheckFeatures(known_, spec, *data_));
   model_.vocabulary = VocabularyOf(*data_);
   RETURN_IF_ERROR(LeaveOutRetiredLabels(spec, data_, eval_));
   if (options_.cluster.empty()) {
@@ -287,9 +288,7 @@ absl::Status TrainRun::OpenTrainer() {
   if (HasComponents(model_.spec)) {
     ASSIGN_OR_RETURN(components_, ComponentSession::Open(cluster, model_.spec, network_.get(),
                                                          model_.features.idf, parallelism_));
-  }
-  const auto say = [this](const std::string& message) { progress_->Say(message); };
-  if (components_ != nullptr) {
+    const auto say = [this](const std::string& message) { progress_->Say(message); };
     RETURN_IF_ERROR(components_->OpenTraining(*data_, *split_, say, &InterruptGuard::Interrupted));
   }
   if (network_ != nullptr) {

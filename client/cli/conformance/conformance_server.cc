@@ -8,12 +8,12 @@
 
 namespace dslide::cli {
 
-ConformanceServer::ConformanceServer(std::function<void(const Mistake&)> tell)
-    : course_(MakeCourse()), verdicts_(std::move(tell)) {}
+ConformanceServer::ConformanceServer(ChapterSet chapters, std::function<void(const Mistake&)> tell)
+    : course_(MakeCourse()), verdicts_(chapters, std::move(tell)) {}
 
 absl::StatusOr<std::unique_ptr<ConformanceServer>> ConformanceServer::Start(
-    const std::string& listen, std::function<void(const Mistake&)> tell) {
-  std::unique_ptr<ConformanceServer> server(new ConformanceServer(std::move(tell)));
+    const std::string& listen, ChapterSet chapters, std::function<void(const Mistake&)> tell) {
+  std::unique_ptr<ConformanceServer> server(new ConformanceServer(chapters, std::move(tell)));
   RETURN_IF_ERROR(server->StartCluster());
   RETURN_IF_ERROR(server->StartFaces(listen));
   return server;

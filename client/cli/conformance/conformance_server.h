@@ -22,11 +22,11 @@ namespace dslide::cli {
 // Thread safety: one thread.
 class ConformanceServer {
  public:
-  // `listen`: "host:port" of the coordinator's face, on this machine. `tell` is called with each
-  // new kind of mistake, from any thread; null: nobody is told before the end. Errors: those of
-  // EmbeddedCluster::Start() and of ServerRuntime::Start().
+  // `listen`: "host:port" of the coordinator's face, on this machine. `chapters`: those that are
+  // judged. `tell` is called with each new kind of mistake, from any thread; null: nobody is told
+  // before the end. Errors: those of EmbeddedCluster::Start() and of ServerRuntime::Start().
   static absl::StatusOr<std::unique_ptr<ConformanceServer>> Start(
-      const std::string& listen, std::function<void(const Mistake&)> tell);
+      const std::string& listen, ChapterSet chapters, std::function<void(const Mistake&)> tell);
   // Ends all calls.
   ~ConformanceServer();
 
@@ -37,7 +37,7 @@ class ConformanceServer {
   const Verdicts& Finish();
 
  private:
-  explicit ConformanceServer(std::function<void(const Mistake&)> tell);
+  ConformanceServer(ChapterSet chapters, std::function<void(const Mistake&)> tell);
   absl::Status StartCluster();
   absl::Status StartFaces(const std::string& listen);
   absl::StatusOr<std::unique_ptr<ServerRuntime>> Serve(const std::string& listen,

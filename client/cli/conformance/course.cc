@@ -76,6 +76,38 @@ CourseNet Net(const char* name, HashFamilyKind family, ActivationType activation
   return net;
 }
 
+// Two layers between the embedding and the head; only what the head is given is rounded.
+CourseNet DenseNet() {
+  CourseNet net = Net("course-dense", HashFamilyKind::kSimHash, ActivationType::kBf16);
+  net.chapter = Chapter::kDense;
+  std::vector<TableSpec>& tables = net.spec.tables;
+  TableSpec first = CourseTable("first", TableRole::kDense, 12, 16, 16);
+  first.optimizer = tables[0].optimizer;
+  TableSpec second = CourseTable("second", TableRole::kDense, 16, 12, 16);
+  second.optimizer = tables[0].optimizer;
+  second.optimizer.learning_rate = 0.01;
+  tables.insert(tables.begin() + 1, {first, second});
+  return net;
+}
+
+CourseNet DropoutNet() {
+  CourseNet net = Net("course-dropout", HashFamilyKind::kSimHash, ActivationType::kF32);
+  net.chapter = Chapter::kDropout;
+  net.spec.training.input_dropout = 0.2;
+  net.spec.training.hidden_dropout = 0.3;
+  return net;
+}
+
+// Every row is active: nothing is hashed.
+CourseNet SigmoidNet() {
+  CourseNet net = Net("course-sigmoid", HashFamilyKind::kSimHash, ActivationType::kBf16);
+  net.chapter = Chapter::kSigmoid;
+  net.spec.tables[1].head.loss = HeadLoss::kSigmoid;
+  net.spec.tables[1].head.max_active = 0;
+  net.spec.tables[1].head.tail_rows = 0;
+  return net;
+}
+
 std::vector<RowId> SomeRows(CounterRng& rng, int count, uint64_t rows) {
   std::vector<RowId> ids;
   for (int i = 0; i < count; ++i) ids.emplace_back(static_cast<uint32_t>(rng.NextBelow(rows)));
@@ -138,39 +170,42 @@ Json Task(const char* what, const ModelSpec& model, size_t table) {
   return {{"do", what}, {"model", model.name}, {"table", model.tables[table].name}};
 }
 
-Json Tasks(const Course& course) {
+Json Tasks(const Course& course, const ChapterSet& chapters) {
   Json tasks = Json::array();
+  const auto add = [&](Chapter chapter, Json task) {
+    if (chapters.has(chapter)) tasks.push_back(std::move(task));
+  };
   const auto answers = [&](uint32_t first) -> Json {
     return {{"model", course.answers.name}, {"table", "answers"}, {"first_row", first}};
   };
   Json task = Task("gather", course.rows, 0);
   task["rows"] = Ids(course.gather);
   task["answers"] = answers(kGatherAnswers);
-  tasks.push_back(std::move(task));
+  add(Chapter::kGather, std::move(task));
   for (const RowBlock& scatter : course.scatters) {
     task = Task("scatter", course.rows, 1);
     task["mode"] = "add";
     task["rows"] = Ids(scatter.rows);
     task["values"] = Matrix(scatter.values);
-    tasks.push_back(std::move(task));
+    add(Chapter::kScatter, std::move(task));
   }
   task = Task("first_rows", course.rows, 0);
   task["rows"] = Ids(course.first_rows);
   task["answers"] = answers(kFirstRowAnswers);
-  tasks.push_back(std::move(task));
+  add(Chapter::kFirstRows, std::move(task));
   for (const CourseNet& net : course.nets) {
-    tasks.push_back({{"do", "train"},
-                     {"model", net.spec.name},
-                     {"job", net.job},
-                     {"spec", net.spec.name + ".json"},
-                     {"points", "points.txt"}});
+    add(net.chapter, {{"do", "train"},
+                      {"model", net.spec.name},
+                      {"job", net.job},
+                      {"spec", net.spec.name + ".json"},
+                      {"points", "points.txt"}});
   }
   task = Task("top_k", course.rows, 1);
   task["mode"] = "exact";
   task["k"] = kCourseTopK;
   task["queries"] = Matrix(course.queries);
   task["answers"] = answers(kTopKAnswers);
-  tasks.push_back(std::move(task));
+  add(Chapter::kTopK, std::move(task));
   return tasks;
 }
 
@@ -191,7 +226,8 @@ Course MakeCourse() {
   course.rows = RowsModel();
   course.answers = AnswersModel();
   course.nets = {Net("course-simhash", HashFamilyKind::kSimHash, ActivationType::kBf16),
-                 Net("course-dwta", HashFamilyKind::kDwta, ActivationType::kF32)};
+                 Net("course-dwta", HashFamilyKind::kDwta, ActivationType::kF32), DenseNet(),
+                 DropoutNet(), SigmoidNet()};
   course.points = Points(rng);
   course.gather = SomeRows(rng, 40, 5000);
   course.gather.insert(course.gather.end(), course.gather.begin(), course.gather.begin() + 4);
@@ -203,16 +239,30 @@ Course MakeCourse() {
   return course;
 }
 
-absl::Status WriteCourse(const Course& course, const std::string& coordinator,
-                         const std::string& directory) {
+absl::Status CheckHasTask(const ChapterSet& chapters) {
+  constexpr Chapter kWithTasks[] = {Chapter::kGather,  Chapter::kScatter,  Chapter::kFirstRows,
+                                    Chapter::kTopK,    Chapter::kTraining, Chapter::kDense,
+                                    Chapter::kDropout, Chapter::kSigmoid};
+  std::string names;
+  for (const Chapter chapter : kWithTasks) {
+    if (chapters.has(chapter)) return absl::OkStatus();
+    absl::StrAppend(&names, names.empty() ? "" : ", ", ChapterName(chapter));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--chapters: these look at what a client does for others; add at least one of ", names));
+}
+
+absl::Status WriteCourse(const Course& course, const ChapterSet& chapters,
+                         const std::string& coordinator, const std::string& directory) {
   Json json;
   json["coordinator"] = coordinator;
   json["models"] = {Json::parse(ModelSpecToJson(course.rows)),
                     Json::parse(ModelSpecToJson(course.answers))};
-  json["tasks"] = Tasks(course);
+  json["tasks"] = Tasks(course, chapters);
   RETURN_IF_ERROR(MakeDirectory(directory));
   RETURN_IF_ERROR(ReplaceFile(directory + "/points.txt", course.points));
   for (const CourseNet& net : course.nets) {
+    if (!chapters.has(net.chapter)) continue;
     RETURN_IF_ERROR(ReplaceFile(absl::StrCat(directory, "/", net.spec.name, ".json"),
                                 ModelSpecToJson(net.spec)));
   }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "client/cli/conformance/verdicts.h"
 #include "core/base/ids.h"
 #include "core/protocol/replies.h"
 #include "core/spec/model_spec.h"
@@ -26,15 +27,16 @@ inline constexpr uint32_t kFirstRowAnswers = 100;
 inline constexpr uint32_t kTopKAnswers = 200;
 
 struct CourseNet {
+  Chapter chapter = Chapter::kTraining;  // what it is about
   ModelSpec spec;
   std::string job;
 };
 
 struct Course {
-  ModelSpec rows;     // tables "features" and "labels"
-  ModelSpec answers;  // table "answers", of zeros
-  std::vector<CourseNet> nets;
-  std::string points;  // sparse text, for all nets
+  ModelSpec rows;               // tables "features" and "labels"
+  ModelSpec answers;            // table "answers", of zeros
+  std::vector<CourseNet> nets;  // two for the training, one for each further chapter
+  std::string points;           // sparse text, for all nets
   // Features to read, in any order and some of them twice: answers kGatherAnswers + i.
   std::vector<RowId> gather;
   // Labels to add to, one scatter each, in any order and some of them twice; biases are zeros.
@@ -52,9 +54,12 @@ struct Course {
 
 Course MakeCourse();
 
-// Writes course.json, which says what is to be done, and the files that it names: the points and
-// the specs of the nets. Errors: those of the system.
-absl::Status WriteCourse(const Course& course, const std::string& coordinator,
-                         const std::string& directory);
+// Errors: InvalidArgument when none of the chapters has a task, which names those that have.
+absl::Status CheckHasTask(const ChapterSet& chapters);
+
+// Writes course.json, which says what is to be done for these chapters, and the files that it
+// names: the points and the specs of the nets. Errors: those of the system.
+absl::Status WriteCourse(const Course& course, const ChapterSet& chapters,
+                         const std::string& coordinator, const std::string& directory);
 
 }  // namespace dslide::cli

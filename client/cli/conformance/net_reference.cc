@@ -10,18 +10,19 @@
 
 namespace dslide::cli {
 
-NetReference::NetReference(Network network, std::unique_ptr<SparseDataset> data)
-    : network_(std::move(network)), data_(std::move(data)) {}
+NetReference::NetReference(Chapter chapter, Network network, std::unique_ptr<SparseDataset> data)
+    : chapter_(chapter), network_(std::move(network)), data_(std::move(data)) {}
 
 absl::StatusOr<std::unique_ptr<NetReference>> NetReference::Create(const CourseNet& net,
                                                                    const std::string& points) {
   ASSIGN_OR_RETURN(Network network, Network::Create(net.spec));
   ASSIGN_OR_RETURN(std::unique_ptr<SparseDataset> data,
                    SparseDataset::FromText("points.txt", points, {}));
-  std::unique_ptr<NetReference> made(new NetReference(std::move(network), std::move(data)));
+  std::unique_ptr<NetReference> made(
+      new NetReference(net.chapter, std::move(network), std::move(data)));
   const ModelSpec& spec = made->spec();
   ASSIGN_OR_RETURN(SlotMap inputs, SlotMap::Deal(spec.tables[0].num_slots, kCourseShards));
-  ASSIGN_OR_RETURN(SlotMap labels, SlotMap::Deal(spec.tables[1].num_slots, kCourseShards));
+  ASSIGN_OR_RETURN(SlotMap labels, SlotMap::Deal(spec.tables.back().num_slots, kCourseShards));
   ASSIGN_OR_RETURN(made->preparer_,
                    BatchPreparer::Create(made->network_, std::move(inputs), std::move(labels),
                                          {.seed = spec.order_seed(), .idf = {}}));

@@ -22,6 +22,8 @@ class NetReference {
   static absl::StatusOr<std::unique_ptr<NetReference>> Create(const CourseNet& net,
                                                               const std::string& points);
 
+  // The chapter of the course that the network is about.
+  Chapter chapter() const { return chapter_; }
   const Network& network() const { return network_; }
   const ModelSpec& spec() const { return network_.spec(); }
   // What a trainer registers; the fingerprint is any.
@@ -30,8 +32,9 @@ class NetReference {
   absl::StatusOr<PreparedBatch> Batch(int64_t epoch, int64_t first, int64_t count) const;
 
  private:
-  NetReference(Network network, std::unique_ptr<SparseDataset> data);
+  NetReference(Chapter chapter, Network network, std::unique_ptr<SparseDataset> data);
 
+  const Chapter chapter_;
   const Network network_;
   const std::unique_ptr<SparseDataset> data_;
   JobSpec job_;

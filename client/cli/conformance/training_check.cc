@@ -12,6 +12,15 @@
 #include "core/wire/steps/step_codec.h"
 
 namespace dslide::cli {
+namespace {
+
+// Of a dense layer's operation, which alone has several in a step.
+std::string TableOf(const v1::StepRequest& request) {
+  return request.has_dense_gather() ? request.dense_gather().table()
+                                    : request.dense_scatter().table();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Create(const Course& course,
                                                                      Verdicts& verdicts) {
@@ -107,7 +116,11 @@ void TrainingCheck::CheckReport(const v1::WorkReport& report) {
   if (std::abs(report.loss_sum() - lease.loss_sum) > 1e-5 * std::max(1.0, lease.loss_sum)) {
     tell("loss_sum", NumberOf(report.loss_sum()),
          absl::StrCat(NumberOf(lease.loss_sum),
-                      ": over the samples, the sum over its labels of target * (log Z - logit)"));
+                      lease.net->network().head().head.loss == HeadLoss::kSigmoid
+                          ? ": over the samples, the sum of the shards' sums less that of target * "
+                            "logit over its labels"
+                          : ": over the samples, the sum over its labels of target * (log Z - "
+                            "logit)"));
   }
 }
 
@@ -133,7 +146,7 @@ StepCheck* TrainingCheck::Find(const v1::StepRequest& request) {
   const NetReference* const net = NetOf(request.envelope().model());
   if (net == nullptr) return nullptr;
   if (!request.has_embed_forward()) {
-    Tell(Chapter::kTraining, "Step", "step",
+    Tell(net->chapter(), "Step", "step",
          absl::StrCat(request.step(), ", which is not open, without EmbedForward"),
          "the step of an EmbedForward before it");
     return nullptr;
@@ -159,7 +172,7 @@ StepCheck* TrainingCheck::Find(const v1::StepRequest& request) {
   return &steps_.emplace(key, std::move(begun)).first->second.check;
 }
 
-void TrainingCheck::CheckNumbers(int shard, const v1::StepRequest& request) {
+void TrainingCheck::CheckNumbers(int shard, Chapter chapter, const v1::StepRequest& request) {
   const std::string& client = request.envelope().client_id();
   int64_t& highest = highest_[client];
   int64_t lowest = request.step();
@@ -168,12 +181,12 @@ void TrainingCheck::CheckNumbers(int shard, const v1::StepRequest& request) {
     if (!open->second.check.Over(shard)) lowest = std::min(lowest, open->first.second);
   }
   if (request.step() < highest && !steps_.contains({client, request.step()})) {
-    Tell(Chapter::kTraining, "Step", "step", absl::StrCat(request.step(), " after ", highest),
+    Tell(chapter, "Step", "step", absl::StrCat(request.step(), " after ", highest),
          "numbers that increase");
   }
   highest = std::max(highest, request.step());
   if (request.first_open_step() > lowest) {
-    Tell(Chapter::kTraining, "Step", "first_open_step", absl::StrCat(request.first_open_step()),
+    Tell(chapter, "Step", "first_open_step", absl::StrCat(request.first_open_step()),
          absl::StrCat("at most ", lowest,
                       ", the lowest step with operations still to come: the shard drops "
                       "what it keeps of those below"));
@@ -182,14 +195,15 @@ void TrainingCheck::CheckNumbers(int shard, const v1::StepRequest& request) {
 
 void TrainingCheck::Request(int shard, const v1::StepRequest& request) {
   const absl::MutexLock lock(&mu_);
-  if (NetOf(request.envelope().model()) == nullptr) return;
-  verdicts_.Saw(Chapter::kTraining);
-  CheckNumbers(shard, request);
+  const NetReference* const net = NetOf(request.envelope().model());
+  if (net == nullptr) return;
+  verdicts_.Saw(net->chapter());
+  CheckNumbers(shard, net->chapter(), request);
   StepCheck* const step = Find(request);
   if (step == nullptr) return;
   const auto operation = wire::DecodeStepOperation(request);
   if (!operation.ok()) {
-    Tell(Chapter::kTraining, "Step", "the operation", std::string(operation.status().message()),
+    Tell(net->chapter(), "Step", "the operation", std::string(operation.status().message()),
          "of the form that protos/dslide/v1/shard.proto states");
     return;
   }
@@ -204,7 +218,7 @@ void TrainingCheck::Answer(int shard, const v1::StepRequest& request,
   const auto answer = wire::DecodeStepResponse(response);
   if (!answer.ok()) return;
   StepCheck& check = open->second.check;
-  check.Answer(shard, answer->reply.body);
+  check.Answer(shard, TableOf(request), answer->reply.body);
   if (!check.done()) return;
   const auto lease = leases_.find(open->second.lease);
   if (lease != leases_.end()) {
@@ -217,9 +231,10 @@ void TrainingCheck::Answer(int shard, const v1::StepRequest& request,
 void TrainingCheck::Finish() {
   const absl::MutexLock lock(&mu_);
   for (const auto& open : steps_) {
-    Tell(Chapter::kTraining, "Step", "the end",
+    Tell(open.second.check.chapter(), "Step", "the end",
          absl::StrCat("step ", open.first.second, " without ", open.second.check.Missing()),
-         "all four operations of a step to every shard, also to one without rows of it");
+         "all operations of a step to every shard, also to one without rows of it; gradients of a "
+         "dense layer to those that have rows of it");
   }
   for (const auto& lease : leases_) {
     Tell(Chapter::kJobs, "AcquireWork", "finished",

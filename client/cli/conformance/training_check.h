@@ -59,13 +59,15 @@ class TrainingCheck {
 
   explicit TrainingCheck(Verdicts& verdicts) : verdicts_(verdicts) {}
   const NetReference* NetOf(const std::string& model) const;
+  // Of the network's chapter, or of that of jobs.
   void Tell(Chapter chapter, const char* call, std::string field, std::string found,
             std::string expected);
   void CheckReport(const v1::WorkReport& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The step of an operation; one that begins gets the next batch of a lease. Null, and told of,
   // where there is none.
   StepCheck* Find(const v1::StepRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CheckNumbers(int shard, const v1::StepRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckNumbers(int shard, Chapter chapter, const v1::StepRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Verdicts& verdicts_;
   std::vector<std::unique_ptr<NetReference>> nets_;  // constant after Create

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 
@@ -27,11 +28,29 @@ enum class Chapter {
   kTopK,
   kJobs,
   kTraining,
+  kDense,    // layers between the embedding and the head
+  kDropout,  // of features and of hidden units
+  kSigmoid,  // the loss of that name
 };
-inline constexpr size_t kNumChapters = 11;
+inline constexpr size_t kNumChapters = 14;
 
 // "first-rows".
 absl::string_view ChapterName(Chapter chapter);
+
+// The chapters that a client takes.
+class ChapterSet {
+ public:
+  // "gather,scatter"; empty: all. Errors: InvalidArgument that names the known ones.
+  static absl::StatusOr<ChapterSet> Parse(absl::string_view names);
+  static ChapterSet All();
+
+  bool has(Chapter chapter) const { return taken_[static_cast<size_t>(chapter)]; }
+  // Names of those that are not in it.
+  std::vector<std::string> LeftOut() const;
+
+ private:
+  std::array<bool, kNumChapters> taken_ = {};
+};
 
 struct Mistake {
   Chapter chapter = Chapter::kConnecting;
@@ -49,17 +68,20 @@ std::string Describe(const Mistake& mistake);
 // Thread safety: safe from any thread.
 class Verdicts {
  public:
-  // `tell` is called with the first mistake of each kind, under a lock; null: nobody is told.
-  explicit Verdicts(std::function<void(const Mistake&)> tell) : tell_(std::move(tell)) {}
+  // `tell` is called with the first mistake of each kind, under a lock; null: nobody is told. What
+  // is wrong in a chapter that is not in `chapters` is nobody's business.
+  Verdicts(ChapterSet chapters, std::function<void(const Mistake&)> tell)
+      : chapters_taken_(chapters), tell_(std::move(tell)) {}
 
   // The client has done what the chapter judges.
   void Saw(Chapter chapter) ABSL_LOCKS_EXCLUDED(mu_);
   // Mistakes of one chapter, call and field are one kind: the first is kept, the others counted.
   void Add(Mistake mistake) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Every chapter was seen, and nothing was wrong.
+  // Every chapter that the client takes was seen, and nothing was wrong.
   bool Passed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // {"passed": false, "chapters": [{"chapter", "verdict": "pass" | "fail" | "not seen",
+  // {"passed": false, "chapters": [{"chapter", "verdict": "pass" | "fail" | "not seen" |
+  // "left out",
   // "mistakes": [{"call", "where", "field", "found", "expected", "see", "times"}]}]}.
   nlohmann::ordered_json Json() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -73,6 +95,7 @@ class Verdicts {
     std::vector<Told> told;
   };
 
+  const ChapterSet chapters_taken_;
   const std::function<void(const Mistake&)> tell_;
   mutable absl::Mutex mu_;
   std::array<ChapterState, kNumChapters> chapters_ ABSL_GUARDED_BY(mu_);

@@ -149,13 +149,14 @@ bool AnyNamed(const std::vector<std::string>& names) {
 }
 
 // "label 3 is "a" there, "b" here"; "" when they are equal, or one side has no names.
+// any_number: of two lengths the shorter one counts.
 std::string NamesDiffer(absl::string_view what, const std::vector<std::string>& there,
-                        const std::vector<std::string>& here) {
+                        const std::vector<std::string>& here, bool any_number = false) {
   if (!AnyNamed(there) || !AnyNamed(here)) return "";
-  if (there.size() != here.size()) {
+  if (there.size() != here.size() && !any_number) {
     return absl::StrCat(there.size(), " ", what, "s there, ", here.size(), " here");
   }
-  for (size_t i = 0; i < here.size(); ++i) {
+  for (size_t i = 0; i < std::min(there.size(), here.size()); ++i) {
     // A row without a name is one that the model has grown by.
     if (there[i] == here[i] || there[i].empty() || here[i].empty()) continue;
     return absl::StrCat(what, " ", i, " is ", QuoteFound(there[i]), " there, ", QuoteFound(here[i]),
@@ -178,7 +179,11 @@ std::string FilledTextsDiffer(const StoredModel& there, const StoredModel& here)
     return absl::StrCat("the data is ", there.origin.data_kind, " there, ", here.origin.data_kind,
                         " here");
   }
-  if (there.features.idf.size() != here.features.idf.size()) {
+  // A memory takes any feature: more of them are news, and fewer are told by their names.
+  const bool any_number = FeaturesOf(here.spec) < 0;
+  const bool fits = there.features.idf.size() < here.features.idf.size() ||
+                    (AnyNamed(there.features.names) && AnyNamed(here.features.names));
+  if (there.features.idf.size() != here.features.idf.size() && !(any_number && fits)) {
     return absl::StrCat(there.features.idf.size(), " features there, ", here.features.idf.size(),
                         " here");
   }
@@ -188,7 +193,9 @@ std::string FilledTextsDiffer(const StoredModel& there, const StoredModel& here)
     if (a != b) return absl::StrCat("the tokenizer is ", a, " there, ", b, " here");
   }
   std::string names = NamesDiffer("label", there.labels, here.labels);
-  if (names.empty()) names = NamesDiffer("feature", there.features.names, here.features.names);
+  if (names.empty()) {
+    names = NamesDiffer("feature", there.features.names, here.features.names, any_number);
+  }
   if (names.empty()) {
     names = NamesDiffer("word", WordsOf(there.vocabulary), WordsOf(here.vocabulary));
   }
@@ -199,16 +206,28 @@ std::string FilledTextsDiffer(const StoredModel& there, const StoredModel& here)
 // there are none.
 bool NameNewRows(const StoredModel& here, StoredModel* there) {
   bool found = false;
-  const auto take = [&found](const auto& from, auto& to) {
+  const auto take_where = [&found](const auto& from, auto& to, auto is_new) {
     for (size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
-      if (to[i] != std::decay_t<decltype(to[i])>() || from[i] == to[i]) continue;
+      if (!is_new(i) || from[i] == to[i]) continue;
       to[i] = from[i];
       found = true;
     }
   };
+  const auto take = [&](const auto& from, auto& to) {
+    take_where(from, to, [&](size_t i) { return to[i] == std::decay_t<decltype(to[i])>(); });
+  };
+  FeatureStats& features = there->features;
+  if (FeaturesOf(here.spec) < 0 && features.idf.size() < here.features.idf.size()) {
+    features.idf.resize(here.features.idf.size(), 0.0f);
+    features.names.resize(here.features.idf.size());
+  }
   if (AnyNamed(there->labels)) take(here.labels, there->labels);
-  if (AnyNamed(there->features.names)) take(here.features.names, there->features.names);
-  take(here.features.idf, there->features.idf);
+  // A weight of 0 stands where a feature has a name: every point had it.
+  const bool named = AnyNamed(features.names);
+  take_where(here.features.idf, features.idf, [&](size_t i) {
+    return features.idf[i] == 0.0f && (!named || features.names[i].empty());
+  });
+  if (named) take(here.features.names, features.names);
   if (there->label_counts.points > 0) {
     take(here.label_counts.of_label, there->label_counts.of_label);
   }

@@ -52,7 +52,7 @@ absl::StatusOr<std::string> StateOf(const OpenModel& open) {
   }
   for (size_t t = 0; t < now.spec.tables.size(); ++t) {
     const TableSpec& table = now.spec.tables[t];
-    absl::StrAppend(&state, table.name, " ", table.rows, " ", table.dim);
+    absl::StrAppend(&state, table.name, " ", table.rows, " ", table.dim, " ", table.memory.labels);
     for (const auto& shard : now.tables_by_shard) {
       // Other rows are read when they are asked for.
       if (table.role == TableRole::kLabelTrees || table.role == TableRole::kFusion)

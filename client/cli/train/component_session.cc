@@ -47,10 +47,11 @@ absl::Status ComponentSession::OpenSlots() {
   NetworkLogits logits;
   if (network_ != nullptr) {
     ASSIGN_OR_RETURN(preparer_, BatchPreparer::Open(cluster_, *network_, {.idf = idf_}));
-    logits = [this](const SparseInputs& inputs, ExplicitRows<RowId> candidates) {
-      PreparedBatch batch = preparer_->PrepareInputs(inputs);
-      batch.candidates = std::move(candidates);
-      return evaluator_->ScoreCandidates(std::move(batch), next_step_++);
+    logits = [this](const SparseInputs& inputs) -> CandidateLogits {
+      auto asked = evaluator_->AskHidden(preparer_->PrepareInputs(inputs), next_step_++);
+      return [this, asked = std::move(asked)](const ExplicitRows<RowId>& candidates) {
+        return evaluator_->ScoreCandidates(asked, candidates);
+      };
     };
   }
   scorer_ = std::make_unique<ComponentScorer>(tables_, *shards_, std::move(logits));
@@ -115,10 +116,13 @@ absl::Status ComponentSession::Complete() {
 }
 
 PointStream ComponentSession::OpenPointStream(std::function<bool()> stop_requested) {
-  return PointStream({.tables = tables_,
+  return PointStream({.cluster = cluster_,
+                      .spec = spec_,
+                      .tables = tables_,
                       .shards = *shards_,
                       .transform = ToValueTransform(spec_.training.transform),
                       .idf = idf_,
+                      .parallelism = parallelism_,
                       .stop_requested = std::move(stop_requested)});
 }
 

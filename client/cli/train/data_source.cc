@@ -138,13 +138,20 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
   const int64_t labels = model.spec.num_labels();
   // A table with room, or that has grown, takes all data that it has taken before.
   const TableSpec* const head = model.spec.FindRole(TableRole::kHead);
-  const bool other_features = embedding == nullptr
-                                  ? data->num_features() != features
-                                  : data->num_features() > NumFeatures(*embedding) ||
-                                        data->num_features() < BaseFeatures(*embedding);
-  const bool other_labels =
-      head == nullptr ? data->num_labels() != labels
-                      : data->num_labels() > labels || data->num_labels() < BaseRows(*head);
+  const TableSpec* const memory = model.spec.FindRole(TableRole::kMemory);
+  const int64_t base_labels = head != nullptr     ? BaseRows(*head)
+                              : memory != nullptr ? BaseLabels(memory->memory)
+                                                  : labels;
+  // Nothing says which features a memory had when it was made; one that has grown may have had
+  // fewer.
+  const bool has_grown = memory != nullptr && (base_labels < labels || memory->base_rows > 0);
+  const int64_t base_features = embedding != nullptr ? BaseFeatures(*embedding)
+                                : has_grown          ? 0
+                                                     : features;
+  const int64_t most_features = embedding != nullptr ? NumFeatures(*embedding) : features;
+  const bool other_features =
+      data->num_features() > most_features || data->num_features() < base_features;
+  const bool other_labels = data->num_labels() > labels || data->num_labels() < base_labels;
   if (other_features || other_labels) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has ", data->num_features(), " features and ", data->num_labels(),

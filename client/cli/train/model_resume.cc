@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/cluster/connect.h"
 #include "client/cli/model/text_assets.h"
+#include "client/components/component_spec.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/coordinator_reason_words.h"
@@ -74,6 +75,18 @@ absl::StatusOr<KnownModels> FindInCluster(const GlobalOptions& global, const std
   return known;
 }
 
+absl::Status CheckFeatures(const KnownModels& known, const ModelSpec& spec, const Dataset& data) {
+  // An embedding has rows for features, which may be too few.
+  const bool counted = HasComponents(spec) && spec.FindRole(TableRole::kEmbedding) == nullptr;
+  if (!counted || !known.continued.has_value()) return absl::OkStatus();
+  const auto features = static_cast<int64_t>(known.continued->features.idf.size());
+  if (features == 0 || data.num_features() <= features) return absl::OkStatus();
+  return StatusWithReason(
+      absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+      absl::StrCat("model \"", spec.name, "\" has ", features, " features, but ", data.path(),
+                   " has ", data.num_features(), ": --grow takes in the others"));
+}
+
 bool HasGrown(const KnownModels& then, const KnownModels& now, const std::string& name) {
   const ModelSpec* const before = ModelNamed(then.specs, name);
   const ModelSpec* const after = ModelNamed(now.specs, name);
@@ -113,7 +126,12 @@ absl::Status CheckResume(const StoredModel& stored, const std::string& path,
 }
 
 void ContinueTexts(StoredModel kept, StoredModel* model) {
-  Continue(std::move(kept.features.idf), &model->features.idf);
+  std::vector<float>& idf = model->features.idf;
+  for (size_t i = 0; i < std::min(kept.features.idf.size(), idf.size()); ++i) {
+    // A weight of 0 stands where a feature has a name: every point had it.
+    const bool known = i < kept.features.names.size() && !kept.features.names[i].empty();
+    if (known || kept.features.idf[i] != 0.0f) idf[i] = kept.features.idf[i];
+  }
   Continue(std::move(kept.features.names), &model->features.names);
   Continue(std::move(kept.labels), &model->labels);
   model->tokenizer = kept.tokenizer;

@@ -12,6 +12,7 @@
 #include "client/cli/console/global_options.h"
 #include "client/cli/model/model_dir.h"
 #include "client/cpp/cluster_client.h"
+#include "core/engine/data/dataset.h"
 #include "core/spec/model_spec.h"
 
 namespace dslide::cli {
@@ -33,6 +34,10 @@ absl::StatusOr<std::string> ChooseModel(const std::vector<ModelSpec>& models,
 absl::StatusOr<KnownModels> FindInDirectory(const std::string& path);
 absl::StatusOr<KnownModels> FindInCluster(const GlobalOptions& global, const std::string& cluster,
                                           const std::string& name);
+
+// Before a training without --grow. Errors: FailedPrecondition MODEL_DIFFERS for data with more
+// features than the model knows, where no table is there to be too small for them.
+absl::Status CheckFeatures(const KnownModels& known, const ModelSpec& spec, const Dataset& data);
 
 // Whether the model of the cluster has rows or names now that it did not have then, or is there
 // now.

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/cluster/table_growth.h"
+#include "client/cli/console/terminal.h"
 #include "client/cli/model/text_assets.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/model_resume.h"
@@ -13,7 +15,9 @@
 #include "client/trainer/trainer.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/transform.h"
 #include "core/protocol/coordinator_reason_words.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/spec_difference.h"
 #include "core/spec/table_rows.h"
 
@@ -24,6 +28,8 @@ constexpr int64_t kEvaluationBatch = 256;
 constexpr int64_t kModelSessionRecallPoints = 2000;
 // Beyond it a hashed search scores so many rows that an exact one costs less.
 constexpr double kMostRecall = 0.999;
+// Of names that several give at the same time.
+constexpr int kMostGrowAttempts = 5;
 // Of a directory whose model is replaced while it is read.
 constexpr int kMaxReadAttempts = 5;
 
@@ -43,15 +49,14 @@ absl::Status CheckSameModel(const ModelSpec& cluster, ModelSpec kept,
 // later ones have no names, no points that had them, and weigh as the rarest.
 void CoverAllRows(StoredModel& model) {
   const TableSpec* const embedding = model.spec.FindRole(TableRole::kEmbedding);
-  const TableSpec* const head = model.spec.FindRole(TableRole::kHead);
-  if (embedding == nullptr || head == nullptr) return;
   const auto cover = [](auto& all, int64_t count, const auto& value) {
     if (!all.empty() && count > static_cast<int64_t>(all.size())) {
       all.resize(static_cast<size_t>(count), value);
     }
   };
-  cover(model.labels, head->rows, std::string());
-  cover(model.label_counts.of_label, head->rows, int64_t{0});
+  cover(model.labels, model.spec.num_labels(), std::string());
+  cover(model.label_counts.of_label, model.spec.num_labels(), int64_t{0});
+  if (embedding == nullptr) return;
   cover(model.features.names, NumFeatures(*embedding), std::string());
   if (model.features.idf.empty()) return;
   cover(model.features.idf, NumFeatures(*embedding),
@@ -246,6 +251,89 @@ absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::st
 
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenPoints(const std::string& path) const {
   return OpenDataFor(model_, path, import_, parallelism_);
+}
+
+absl::StatusOr<StoredModel> ModelSession::GrownFor(const ImportedData& input) const {
+  const Dataset& data = *input.data;
+  StoredModel grown;
+  const TableSpec* const embedding = model_.spec.FindRole(TableRole::kEmbedding);
+  const MemorySpec& memory = model_.spec.FindRole(TableRole::kMemory)->memory;
+  if (data.num_labels() < BaseLabels(memory) ||
+      (embedding != nullptr && data.num_features() < BaseFeatures(*embedding))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(data.path(), " has ", data.num_features(), " features and ", data.num_labels(),
+                     " labels, fewer than the model was made for: it is other data"));
+  }
+  ASSIGN_OR_RETURN(grown.spec,
+                   GrowLabels(model_.spec, std::max(model_.spec.num_labels(), data.num_labels())));
+  if (embedding != nullptr) {
+    const int64_t rows = data.num_features() + (embedding->bias_row ? 1 : 0);
+    ASSIGN_OR_RETURN(grown.spec,
+                     GrowTable(grown.spec, embedding->name, std::max(embedding->rows, rows)));
+  }
+  ASSIGN_OR_RETURN(std::vector<float> idf,
+                   ComputeIdf(data, TrainingSplit::All(data.num_points()), parallelism_));
+  grown.features = FeatureStats::FromDataset(data, std::move(idf));
+  const size_t features = std::max(grown.features.idf.size(), model_.features.idf.size());
+  grown.features.idf.resize(features, 0.0f);
+  grown.features.names.resize(features);
+  grown.labels = LabelNames(data, grown.spec.num_labels());
+  if (!model_.labels.empty()) grown.labels.resize(static_cast<size_t>(grown.spec.num_labels()));
+  grown.label_counts.of_label.resize(static_cast<size_t>(grown.spec.num_labels()));
+  grown.vocabulary = model_.vocabulary;
+  grown.origin = model_.origin;
+  grown.run_record = model_.run_record;
+  grown.tokenizer = input.tokenizer;
+  ContinueTexts(model_, &grown);
+  return grown;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::TryToGrow(const ModelOptions& options,
+                                                                 const std::string& path) {
+  CoordinatorClient& coordinator = session_->client().coordinator();
+  const bool of_cluster = !options.cluster.empty();
+  if (of_cluster) {
+    // Others may have named rows by now.
+    ASSIGN_OR_RETURN(const ModelSpec now, session_->client().FindModel(model_.spec.name));
+    StoredModel shared;
+    shared.spec = now;
+    ASSIGN_OR_RETURN(const bool fetched, FetchTexts(coordinator, &shared));
+    components_.reset();
+    if (fetched) model_ = std::move(shared);
+    model_.spec = now;
+  }
+  DataOptions source;
+  source.import = import_;
+  source.import.continued = &model_;
+  ASSIGN_OR_RETURN(ImportedData input,
+                   OpenTrainingData(path, "", source, parallelism_, /*quiet=*/true));
+  ASSIGN_OR_RETURN(StoredModel grown, GrownFor(input));
+  if (const std::string difference = TextsDiffer(model_, grown); !difference.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is of other data: ", difference));
+  }
+  components_.reset();
+  if (of_cluster) RETURN_IF_ERROR(CheckTexts(coordinator, grown));
+  const std::unique_ptr<ProgressSink> progress = MakeProgress(/*quiet=*/false);
+  RETURN_IF_ERROR(MakeModel(session_->client(), grown.spec, /*grow=*/true, *progress));
+  if (of_cluster) RETURN_IF_ERROR(ShareTexts(coordinator, &grown));
+  model_ = std::move(grown);
+  if (directory_ != nullptr) RETURN_IF_ERROR(SaveModel(directory_->staging(), model_));
+  RETURN_IF_ERROR(OpenChannels(options));
+  return std::move(input.data);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::GrowFor(const ModelOptions& options,
+                                                               const std::string& path) {
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<std::unique_ptr<Dataset>> data = TryToGrow(options, path);
+    // Names that somebody else has given meanwhile have the numbers that these were to get.
+    const bool numbered_here = ImportFormatOf(path).has_value();
+    if (ReasonOf(data.status()) == reason::kAssetsDiffer && numbered_here &&
+        attempt < kMostGrowAttempts) {
+      continue;
+    }
+    return data;
+  }
 }
 
 absl::Status ModelSession::KeepSpec(ModelSpec spec) {

@@ -16,6 +16,7 @@
 #include "client/cli/model/model_dir_writer.h"
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/import_options.h"
+#include "client/cli/train/imported_data.h"
 #include "client/cli/train/label_filter.h"
 #include "client/trainer/batch_preparer.h"
 #include "client/trainer/evaluator.h"
@@ -84,6 +85,13 @@ class ModelSession {
   // The same for a memory, with all labels.
   absl::StatusOr<std::unique_ptr<Dataset>> OpenPoints(const std::string& path) const;
 
+  // Opens points with labels or features that the model may not have: those get the next numbers,
+  // and the model the rows that they need, here and in its cluster or model_dir. Of a session that
+  // changes a model with a memory. Nothing that components() returned before may be in use.
+  // Errors: those of OpenTrainingData(), CheckTexts() and ClusterClient.
+  absl::StatusOr<std::unique_ptr<Dataset>> GrowFor(const ModelOptions& options,
+                                                   const std::string& path);
+
   // The model is as `spec` says from now on, also in model_dir. Of a session that changes it.
   // Errors: system errors naming the file.
   absl::Status KeepSpec(ModelSpec spec);
@@ -102,6 +110,10 @@ class ModelSession {
   absl::Status OpenEmbedded(const ModelOptions& options, ClientOptions client);
   absl::Status FindModel(const ModelOptions& options);
   absl::Status OpenChannels(const ModelOptions& options);
+  absl::StatusOr<std::unique_ptr<Dataset>> TryToGrow(const ModelOptions& options,
+                                                     const std::string& path);
+  // The model with what the data has beside.
+  absl::StatusOr<StoredModel> GrownFor(const ImportedData& input) const;
 
   Parallelism parallelism_;
   StoredModel model_;

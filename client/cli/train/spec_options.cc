@@ -97,10 +97,18 @@ struct DataRows {
 const TableSpec* FindKnown(const SpecOptions& options, const ModelSpec& spec,
                            const TableSpec& table, const DataRows& data) {
   for (const ModelSpec& model : options.known) {
-    if (model.name != spec.name || model.FindRole(TableRole::kMemory) != nullptr) continue;
+    if (model.name != spec.name) continue;
     const TableSpec* const known = model.FindTable(table.name);
     if (known == nullptr || known->role != table.role) continue;
     if (data.rows >= BaseRows(*known)) return known;
+  }
+  return nullptr;
+}
+
+// Null: none of the models that are there.
+const ModelSpec* FindNamed(const SpecOptions& options, const std::string& name) {
+  for (const ModelSpec& model : options.known) {
+    if (model.name == name) return &model;
   }
   return nullptr;
 }
@@ -166,6 +174,47 @@ absl::Status CheckRates(const ModelSpec& spec) {
                      table.optimizer.learning_rate, ", and no weight may pass magnitude_bound, ",
                      spec.magnitude_bound,
                      ": no update would be applied; lower the learning rate"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Missing(absl::string_view table, absl::string_view flag) {
+  return absl::InvalidArgumentError(absl::StrCat("table \"", table,
+                                                 "\" takes its rows from the data: say how many "
+                                                 "with ",
+                                                 flag, ", or name the data with --data"));
+}
+
+// What data of such sizes would get, with a network if there is room for one: whether labels repeat
+// often enough for it is not known.
+absl::StatusOr<ModelSpec> PlannedComponents(const PlannedSizes& sizes, std::string* explanation) {
+  if (!sizes.rows.has_value()) return Missing("labels", "--rows");
+  if (!sizes.features.has_value()) return Missing("input", "--features");
+  const DataShape shape = {.points = *sizes.points,
+                           .features = *sizes.features,
+                           .labels = *sizes.rows,
+                           .used_labels = *sizes.rows};
+  const bool network = NetworkFits(shape);
+  if (explanation != nullptr) {
+    *explanation = absl::StrCat(
+        "Without a spec: a memory, label trees and their fusion",
+        network ? ", and a network, which training leaves out where labels repeat too seldom" : "",
+        ". --data FILE says more.");
+  }
+  return ComponentsFor(shape, network);
+}
+
+// The sizes of tables of records. Errors: InvalidArgument naming the flag of a missing one.
+absl::Status FillPlannedRecords(const PlannedSizes& sizes, ModelSpec& spec) {
+  for (TableSpec& table : spec.tables) {
+    if (table.role != TableRole::kMemory) continue;
+    if (sizes.points.has_value()) table.rows = *sizes.points;
+    if (sizes.rows.has_value()) table.memory.labels = *sizes.rows;
+    if (table.rows == 0) return Missing(table.name, "--points");
+    if (table.memory.labels == 0) return Missing(table.name, "--rows");
+    const ComponentSizes known = {
+        .points = table.rows, .labels = table.memory.labels, .used_labels = table.memory.labels};
+    return FillComponentSizes(known, nullptr, /*grow=*/false, spec);
   }
   return absl::OkStatus();
 }
@@ -254,13 +303,19 @@ absl::StatusOr<std::string> ResolveName(const SpecOptions& options) {
 
 absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset& data,
                                       std::string* explanation) {
-  const bool choose =
-      options.model_file.empty() && !options.base.has_value() && !options.wants_network();
+  ASSIGN_OR_RETURN(const std::string name, ResolveName(options));
+  // What would be chosen for the data of now is not what was chosen for the model's.
+  const ModelSpec* const grown = options.grow ? FindNamed(options, name) : nullptr;
+  const bool goes_on = grown != nullptr && HasComponents(*grown) && !options.network;
+  const bool choose = options.model_file.empty() && !options.base.has_value() && !goes_on &&
+                      !options.wants_network();
   ModelSpec spec;
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
   } else if (options.base.has_value()) {
     spec = *options.base;
+  } else if (goes_on) {
+    spec = *grown;
   } else if (!choose) {
     spec = DefaultNetwork(data.num_labels());
   }
@@ -277,15 +332,18 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
   RETURN_IF_ERROR(FillSizes(options, data, spec));
   if (HasComponents(spec) && (options.label_headroom > 0 || options.feature_headroom > 0)) {
     return absl::InvalidArgumentError(
-        "--label-headroom and --feature-headroom give a network room; this model has tables of "
-        "records, which are made for the labels of its data: leave them out, or choose a network "
-        "with --model or --dim");
+        "--label-headroom and --feature-headroom give a network room; a model with tables of "
+        "records "
+        "needs none and grows when it has to (--grow, dslide model grow): leave them out, or "
+        "choose "
+        "a network with --model or --dim");
   }
   if (HasComponents(spec)) {
     RETURN_IF_ERROR(FillComponentSizes({.points = data.num_points(),
                                         .labels = data.num_labels(),
-                                        .used_labels = shape.used_labels},
-                                       spec));
+                                        .used_labels = shape.used_labels,
+                                        .path = data.path()},
+                                       FindNamed(options, spec.name), options.grow, spec));
   }
   for (const ModelSpec& known : options.known) {
     const bool fits = known.name == spec.name && known.num_labels() <= spec.num_labels();
@@ -300,22 +358,24 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
   return spec;
 }
 
-absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes) {
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes,
+                                      std::string* explanation) {
   ModelSpec spec = DefaultNetwork(sizes.rows.value_or(kExactHeadRows + 1));
   if (!options.model_file.empty()) {
     ASSIGN_OR_RETURN(spec, ReadSpec(options.model_file));
+  } else if (sizes.points.has_value() && !options.wants_network()) {
+    ASSIGN_OR_RETURN(spec, PlannedComponents(sizes, explanation));
   }
   ApplyFlags(options, spec);
+  if (HasComponents(spec)) RETURN_IF_ERROR(FillPlannedRecords(sizes, spec));
   for (TableSpec& table : spec.tables) {
-    if (table.role == TableRole::kDense) continue;
+    if (table.role == TableRole::kDense || IsRecordRole(table.role)) continue;
     const bool embedding = table.role == TableRole::kEmbedding;
     const std::optional<int64_t>& wanted = embedding ? sizes.features : sizes.rows;
     if (wanted.has_value()) {
       table.rows = *wanted + (embedding && table.bias_row ? 1 : 0);
     } else if (table.rows == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "table \"", table.name, "\" takes its rows from the data: say how many with ",
-          embedding ? "--features" : "--rows"));
+      return Missing(table.name, embedding ? "--features" : "--rows");
     }
   }
   RETURN_IF_ERROR(spec.Validate(/*sizes_known=*/true));

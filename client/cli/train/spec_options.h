@@ -75,8 +75,10 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
 struct PlannedSizes {
   std::optional<int64_t> rows;      // of the head: labels
   std::optional<int64_t> features;  // of the embedding, its bias row not counted
+  std::optional<int64_t> points;    // of the memory; without a spec: the one that data would get
 };
 // Errors: InvalidArgument naming the flag that would give a missing size.
-absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes);
+absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const PlannedSizes& sizes,
+                                      std::string* explanation = nullptr);
 
 }  // namespace dslide::cli

@@ -192,6 +192,22 @@ func testTopK(t *testing.T, model *dslide.Model) {
 	if hits < queries/4 {
 		t.Errorf("hashing found the best row of %d of %d queries", hits, queries)
 	}
+	// So many rows that all are scored; and few, of which the shards say how many they were.
+	all, err := model.TopKWithin(t.Context(), "labels", hidden, 1, 1<<20)
+	if err != nil || !slices.Equal(all.IDs, exact.IDs) {
+		t.Errorf("%v: a budget of all rows found %v, expected %v", err, all, exact.IDs)
+	}
+	few, err := model.TopKWithin(t.Context(), "labels", hidden, 1, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, rows := range few.ScoredRows {
+		// Each of up to three shards rounds its share up.
+		if rows < 1 || rows > 64+3 || exact.ScoredRows[query] != 5000 {
+			t.Errorf("query %d: %d rows were scored of a budget of 64, and %d for the exact answer", query, rows,
+				exact.ScoredRows[query])
+		}
+	}
 }
 
 func testBadInput(t *testing.T, model *dslide.Model) {
@@ -200,10 +216,12 @@ func testBadInput(t *testing.T, model *dslide.Model) {
 	_, unknownTable := model.Gather(ctx, "nothing", nil, nil)
 	_, farRow := model.Gather(ctx, "labels", []uint32{1, 5000}, nil)
 	_, badK := model.TopK(ctx, "labels", values, 0, dslide.Exact)
+	_, badBudget := model.TopKWithin(ctx, "labels", values, 1, 0)
 	for said, err := range map[string]error{
 		`model "rows" has no table "nothing"; it has: input, labels`:      unknownTable,
 		"gather of table labels: id 5000 at place 1 is outside [0, 5000)": farRow,
 		"k is 0, must be in [1, 1024]":                                    badK,
+		"budget is 0, must be in [1, 2147483648]":                         badBudget,
 		"row 3 is assigned twice":                                         model.Scatter(ctx, "labels", []uint32{3, 3}, make([]float32, 32), dslide.Assign, nil),
 		"16 values are given for 2 rows of 16":                            model.Scatter(ctx, "labels", []uint32{3, 4}, values, dslide.Add, nil),
 		"its rows have no biases":                                         model.Scatter(ctx, "input", []uint32{3}, values, dslide.Add, &dslide.ScatterOptions{Biases: values[:1]}),

@@ -29,47 +29,74 @@ func (s *Sparse) Scale() {
 
 // Hidden returns the hidden vectors, [samples, dim], of features as the model sees them, after its
 // transform: what TopK of the head takes. The bias row is added here. It reads averaged rows where
-// the embedding keeps them.
+// a table keeps them.
 //
-// ErrUnimplemented: the model has dense layers.
+// ErrUnimplemented: the model is no network; ask dslide serve.
 func (m *Model) Hidden(ctx context.Context, features *Sparse) ([]float32, error) {
-	tables := m.spec.Tables
-	if len(tables) != 2 || tables[0].GetRole() != "embedding" || tables[1].GetRole() != "head" {
-		return nil, newError(codes.Unimplemented, "model %q has %d tables: this client computes hidden vectors of an "+
-			"embedding and a head alone; ask dslide serve for its predictions", m.spec.GetName(), len(tables))
+	embedding, dense, _, err := m.network()
+	if err != nil {
+		return nil, err
 	}
-	parts, err := m.sliceFeatures(tables[0], features)
+	parts, err := m.sliceFeatures(embedding, features)
 	if err != nil {
 		return nil, err
 	}
 	sums := make([]*v1.Matrix, len(parts))
 	err = m.cluster.eachShard(func(s *shard) error {
-		request := &v1.ReadRequest{Model: m.spec.GetName(), TopologyVersion: m.cluster.topology,
-			Operation: &v1.StepRequest{Operation: embedForward(tables[0], &parts[s.ordinal],
-				tables[0].Optimizer.GetAverageDecay() > 0, false)}}
-		answer, err := call(ctx, s.peer, "Read", s.client.Read, request)
-		if err == nil {
-			sums[s.ordinal] = answer.GetResult().GetEmbedForward().GetPartial()
-		}
+		result, err := m.read(ctx, s, &v1.StepRequest{Operation: embedForward(embedding, &parts[s.ordinal],
+			averages(embedding), false)})
+		sums[s.ordinal] = result.GetEmbedForward().GetPartial()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	hidden, err := m.addParts(sums, features.Len(), int(tables[0].GetDim()))
+	hidden, err := m.addParts(sums, features.Len(), int(embedding.GetDim()))
 	if err != nil {
 		return nil, err
+	}
+	for _, table := range dense {
+		blocks := make([]*v1.RowBlock, len(m.cluster.shards))
+		err := m.cluster.eachShard(func(s *shard) error {
+			result, err := m.read(ctx, s, &v1.StepRequest{Operation: &v1.StepRequest_DenseGather{
+				DenseGather: &v1.DenseGather{Table: table.GetName(), Averaged: averages(table)}}})
+			blocks[s.ordinal] = result.GetDenseGather().GetRows()
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		layer, err := m.joinDense(table, blocks)
+		if err != nil {
+			return nil, err
+		}
+		Rectify(hidden)
+		hidden = layer.Forward(hidden)
 	}
 	m.Activate(hidden)
 	return hidden, nil
 }
 
-// Activate makes sums of feature rows the input of the head, in place: max(x, 0), rounded where the
-// model's activations are bf16.
-func (m *Model) Activate(sums []float32) {
+// read does an operation that changes nothing, outside of any step.
+func (m *Model) read(ctx context.Context, s *shard, operation *v1.StepRequest) (*v1.StepResponse, error) {
+	answer, err := call(ctx, s.peer, "Read", s.client.Read, &v1.ReadRequest{Model: m.spec.GetName(),
+		TopologyVersion: m.cluster.topology, Operation: operation})
+	return answer.GetResult(), err
+}
+
+func averages(table *v1.TableSpec) bool { return table.GetOptimizer().GetAverageDecay() > 0 }
+
+// Rectify makes sums the input of a dense layer, in place: max(x, 0).
+func Rectify(sums []float32) {
 	for i, x := range sums {
 		sums[i] = max(x, 0)
 	}
+}
+
+// Activate makes sums of feature rows, or those of the last dense layer, the input of the head, in
+// place: max(x, 0), rounded where the model's activations are bf16.
+func (m *Model) Activate(sums []float32) {
+	Rectify(sums)
 	if m.halves() {
 		arrays.RoundToBF16(sums)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,13 @@ type scored struct {
 	Label uint32
 	Logit float64
 }
+
+// A model with a dense layer, in which one thread trains all rows.
+const halfModel = `{"name": "half", "activations": "bf16", "tables": [
+	{"name": "input", "dim": 24, "optimizer": {"learning_rate": 0.01}},
+	{"name": "middle", "role": "dense", "rows": 16, "dim": 24, "optimizer": {"learning_rate": 0.01}},
+	{"name": "labels", "role": "head", "dim": 16, "optimizer": {"learning_rate": 0.01}, "head": {"max_active": 0}}],
+	"training": {"transform": "raw", "batch_size": 64, "max_epochs": 2, "in_flight_steps": 1, "validation_fraction": 0}}`
 
 // Labels and logits of a model that `dslide train` has trained are those of `dslide predict`, and of
 // `dslide serve`. All rows are active and one thread trains, so every run trains the same model.
@@ -35,13 +43,18 @@ func TestPredictionsAreThoseOfTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster := servers.Dial("trainer")
+	half := filepath.Join(t.TempDir(), "half.json")
+	if err := os.WriteFile(half, []byte(halfModel), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	// Two that differ in all that prediction depends on.
 	for name, flags := range map[string][]string{
-		"single": {"--activations", "f32", "--transform", "l2"}, "half": {"--activations", "bf16", "--transform", "raw"}} {
+		"single": {"--activations", "f32", "--transform", "l2", "--dim", "24", "--epochs", "2", "--batch-size", "64", "--in-flight",
+			"1", "--max-active", "0", "--learning-rate", "0.01", "--validation-fraction", "0"},
+		"half": {"--model", half}} {
 		common := append([]string{"--cluster", servers.Address, "--name", name}, servers.TLSFlags("trainer", "--tls-")...)
-		testcluster.Run(t, "dslide", append(append([]string{"train", "-q", "--data", train, "--job", name, "--dim", "24",
-			"--epochs", "2", "--batch-size", "64", "--in-flight", "1", "--threads", "1", "--max-active", "0",
-			"--learning-rate", "0.01", "--validation-fraction", "0"}, common...), flags...)...)
+		testcluster.Run(t, "dslide", append(append([]string{"train", "-q", "--data", train, "--job", name,
+			"--threads", "1"}, common...), flags...)...)
 		expected := predicted(t, testcluster.Run(t, "dslide", append([]string{"predict", "-o", "json", "--data", test}, common...)...))
 		model, err := cluster.Model(t.Context(), name)
 		if err != nil {
@@ -56,7 +69,8 @@ func TestPredictionsAreThoseOfTheProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		best, err := model.TopK(t.Context(), model.Spec().Tables[1].GetName(), hidden, len(expected), dslide.Exact)
+		tables := model.Spec().Tables
+		best, err := model.TopK(t.Context(), tables[len(tables)-1].GetName(), hidden, len(expected), dslide.Exact)
 		if err != nil {
 			t.Fatal(err)
 		}

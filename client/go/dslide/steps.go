@@ -14,8 +14,9 @@ import (
 // Steps are the training steps of one client, one after the other, on all shards. A program that
 // wants several steps in flight opens several, each in a goroutine of its own.
 //
-// A step is Begin, EmbedForward, what the program computes, HeadForward, HeadBackward, what the
-// program computes, EmbedBackward. The shards keep its contexts between them.
+// A step is Begin, EmbedForward, DenseGather where the model has dense layers, what the program
+// computes, HeadForward, HeadBackward, what the program computes, DenseScatter of each layer, and
+// EmbedBackward. The shards keep its contexts between them.
 type Steps struct {
 	model    *Model
 	job      string
@@ -65,7 +66,7 @@ func (s *Steps) Close() {
 // Begin begins the next step. The contexts of the one before go.
 func (s *Steps) Begin() { s.step++ }
 
-// each does one operation on all shards beside each other.
+// each does one operation on all shards beside each other, but for those that get none.
 func (s *Steps) each(
 	ctx context.Context, operation func(*stepStream) *v1.StepRequest, take func(int, *v1.StepResponse) error,
 ) error {
@@ -75,6 +76,9 @@ func (s *Steps) each(
 	return s.model.cluster.eachShard(func(shard *shard) error {
 		stream := s.streams[shard.ordinal]
 		request := operation(stream)
+		if request == nil {
+			return nil
+		}
 		request.Step, request.FirstOpenStep = s.step, s.step
 		response, err := stream.run(ctx, request)
 		if err != nil {

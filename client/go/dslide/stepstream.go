@@ -150,6 +150,13 @@ func (s *stepStream) attempt(ctx context.Context, request *v1.StepRequest) (*v1.
 			if answer.response.Sequence < s.sequence.next {
 				continue // of an operation that was given up
 			}
+			if answer.response.Sequence > s.sequence.next {
+				s.disconnect()
+				e := newError(codes.Internal, "%s answered request %d instead of %d: it does not keep the order",
+					s.shard.name, answer.response.Sequence, s.sequence.next)
+				e.Peer, e.Method, e.RequestID, e.MaybeApplied = s.shard.name, "Step", s.requestID, true
+				return nil, e
+			}
 			if said := answer.response.GetError(); said != nil {
 				return nil, stepError(s.shard.peer, "Step", s.requestID, said)
 			}

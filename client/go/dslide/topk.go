@@ -19,9 +19,12 @@ type TopKMode int
 const (
 	// Exact scores every row.
 	Exact TopKMode = TopKMode(v1.TopKMode_TOP_K_MODE_EXACT)
-	// Hashed scores the rows that hashing finds. A head without hash tables is scored exactly.
+	// Hashed scores the rows that hashing finds, as many as in training. A head without hash tables is
+	// scored exactly.
 	Hashed TopKMode = TopKMode(v1.TopKMode_TOP_K_MODE_HASHED)
 )
+
+const maxBudget = 1 << 31
 
 // NoRow is the id where fewer than k rows were scored.
 const NoRow = math.MaxUint32
@@ -31,10 +34,27 @@ const NoRow = math.MaxUint32
 type TopK struct {
 	IDs    []uint32
 	Logits []float32
+	// How many rows were scored for each query.
+	ScoredRows []int64
 }
 
 // TopK returns the k best rows, [1, 1024], of a head for hidden vectors, [queries, dim].
 func (m *Model) TopK(ctx context.Context, table string, hidden []float32, k int, mode TopKMode) (*TopK, error) {
+	return m.topK(ctx, table, hidden, k, mode, 0)
+}
+
+// TopKWithin is a Hashed TopK that scores so many rows for each query, [1, 2^31], over all shards: the
+// more, the more of the exact answer is found.
+func (m *Model) TopKWithin(ctx context.Context, table string, hidden []float32, k int, budget int64) (*TopK, error) {
+	if budget < 1 || budget > maxBudget {
+		return nil, invalid("budget is %d, must be in [1, %d]", budget, int64(maxBudget))
+	}
+	return m.topK(ctx, table, hidden, k, Hashed, uint32(budget))
+}
+
+func (m *Model) topK(
+	ctx context.Context, table string, hidden []float32, k int, mode TopKMode, budget uint32,
+) (*TopK, error) {
 	spec, _, err := m.table(table)
 	if err != nil {
 		return nil, err
@@ -57,7 +77,7 @@ func (m *Model) TopK(ctx context.Context, table string, hidden []float32, k int,
 		if family == nil {
 			request.Mode = v1.TopKMode_TOP_K_MODE_EXACT
 		} else {
-			request.Fingerprints = arrays.IDs(family.Hash(hidden))
+			request.Fingerprints, request.Budget = arrays.IDs(family.Hash(hidden)), budget
 		}
 	case mode != Exact:
 		return nil, invalid("mode %d must be Exact or Hashed", mode)
@@ -94,7 +114,14 @@ func bestOf(answers []*v1.TopKResponse, queries, k int) *TopK {
 		id    uint32
 		logit float32
 	}
-	best := &TopK{make([]uint32, 0, queries*k), make([]float32, 0, queries*k)}
+	best := &TopK{make([]uint32, 0, queries*k), make([]float32, 0, queries*k), make([]int64, queries)}
+	for _, answer := range answers {
+		for query, rows := range arrays.ToIDs(answer.GetScoredRowsByQuery()) {
+			if query < queries {
+				best.ScoredRows[query] += int64(rows)
+			}
+		}
+	}
 	found := make([]scored, 0, len(answers)*k)
 	for query := range queries {
 		found = found[:0]

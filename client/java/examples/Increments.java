@@ -5,11 +5,16 @@
 //
 // Update n, from 0, is of the rows FIRST_ROW + 4 n and the three after it. stdout: a line of JSON for
 // each update, {"update", "outcome", "reason"}.
+//
+// A line "step 2" asks for two operations of a step stream instead, updates n and n + 1: each the sum of
+// row n of another model, which the answer has as "value".
 
 import dev.dslide.Cluster;
 import dev.dslide.Model;
 import dev.dslide.Options;
 import dev.dslide.ScatterMode;
+import dev.dslide.Sparse;
+import dev.dslide.Steps;
 import dev.dslide.Tls;
 import dev.dslide.errors.DslideException;
 import java.io.BufferedReader;
@@ -42,13 +47,54 @@ public final class Increments {
           {"name": "cells", "tables": [{"name": "cells", "rows": 200000, "dim": 1, "init": {"kind": "zero"},
             "optimizer": {"kind": "sgd"}}]}""");
       var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-      for (int update = 0; lines.readLine() != null; update++) {
-        System.out.println(add(model, Integer.parseInt(arguments[1]), update));
+      Steps steps = null;
+      int update = 0;
+      for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+        if (!line.startsWith("step ")) {
+          System.out.println(add(model, Integer.parseInt(arguments[1]), update++));
+          continue;
+        }
+        if (steps == null) {
+          steps = openSteps(cluster);
+        }
+        for (int end = update + Integer.parseInt(line.substring(5)); update < end; update++) {
+          System.out.println(operation(steps, update));
+        }
+      }
+      if (steps != null) {
+        steps.close();
       }
     } catch (DslideException e) {
       System.err.println("error: " + e.getMessage());
       System.exit(1);
     }
+  }
+
+  private static Steps openSteps(Cluster cluster) {
+    return cluster.createModel("""
+        {"name": "steps", "tables": [
+          {"name": "cells", "role": "embedding", "rows": 200000, "dim": 1, "init": {"kind": "zero"},
+           "optimizer": {"kind": "sgd"}},
+          {"name": "head", "role": "head", "rows": 8, "dim": 1, "init": {"kind": "zero"},
+           "optimizer": {"kind": "sgd"}, "head": {"max_active": 0}}]}""").openSteps("steps");
+  }
+
+  /** A step of its own: the sum of one row. */
+  private static String operation(Steps steps, int row) {
+    var features = new Sparse();
+    features.add(new int[] {row}, new float[] {1});
+    float value = 0;
+    String outcome = "applied";
+    String reason = "";
+    steps.begin();
+    try {
+      value = steps.embedForward(features)[0];
+    } catch (DslideException e) {
+      outcome = e.maybeApplied() ? "unknown" : "refused";
+      reason = e.reason();
+    }
+    return "{\"update\":%d,\"outcome\":\"%s\",\"reason\":\"%s\",\"value\":%s}".formatted(row, outcome, reason,
+        value);
   }
 
   private static String add(Model model, int firstRow, int update) {

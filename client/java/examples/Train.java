@@ -6,6 +6,8 @@
 // in other languages that are given the same files.
 
 import dev.dslide.Cluster;
+import dev.dslide.DenseLayer;
+import dev.dslide.Dropout;
 import dev.dslide.HeadResult;
 import dev.dslide.Leases;
 import dev.dslide.Model;
@@ -45,6 +47,7 @@ import java.util.Random;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 
 /** The program. */
 public final class Train {
@@ -148,7 +151,7 @@ public final class Train {
   // --- The trainer ----------------------------------------------------------------------------
 
   private final Model model;
-  private final TableSpec embedding;
+  private final List<TableSpec> tables;
   private final TableSpec head;
   private final PointSet points;
   private final Split split;
@@ -160,15 +163,14 @@ public final class Train {
   private Train(Model model, PointSet points, String job) {
     ModelSpec spec = model.spec();
     TrainingSpec training = spec.getTraining();
-    if (training.getTransform().equals("tf_idf") || training.getPropensityStrength() > 0
-        || training.getInputDropout() > 0 || training.getHiddenDropout() > 0 || spec.getTablesCount() != 2) {
-      throw new IllegalArgumentException("model " + spec.getName() + " has dense layers, dropout, tf_idf or "
-          + "propensities, which this example does not know: train it with dslide train");
+    if (training.getTransform().equals("tf_idf") || training.getPropensityStrength() > 0) {
+      throw new IllegalArgumentException("model " + spec.getName() + " has tf_idf or propensities, which this example "
+          + "does not know: train it with dslide train");
     }
     this.model = model;
     this.points = points;
-    embedding = spec.getTables(0);
-    head = spec.getTables(1);
+    tables = spec.getTablesList();
+    head = tables.get(tables.size() - 1);
     split = new Split(points.points().size(), spec.getSeed(), training.getValidationFraction(),
         training.getValidationMaxSamples());
     this.job = ModelSpecs.job(job, spec, split.training(), split.validation() > 0, points.fingerprint());
@@ -204,22 +206,29 @@ public final class Train {
   /** Trains the points at some positions of an epoch's order. */
   private WorkReport chunk(Steps steps, ChunkLease lease) {
     var epoch = new EpochOrder(split.training(), job.getSeed(), lease.getEpoch());
-    long size = model.spec().getTraining().getBatchSize();
+    TrainingSpec training = model.spec().getTraining();
+    long size = training.getBatchSize();
+    var dropout = new Dropout(job.getSeed(), lease.getEpoch(), training.getInputDropout(),
+        training.getHiddenDropout());
     long end = lease.getFirst() + lease.getCount();
     var done = WorkReport.newBuilder().setLeaseId(lease.getLeaseId());
     for (long first = lease.getFirst(); first < end; first += size) {
       var features = new Sparse();
       var labels = new Sparse();
+      var places = LongStream.builder();
       for (long position = first; position < Math.min(first + size, end); position++) {
-        Point point = points.points().get((int) split.trainingPoint(epoch.pointAt(position)));
+        long place = split.trainingPoint(epoch.pointAt(position));
+        Point point = points.points().get((int) place);
         if (point.labels().length > 0) { // points without labels teach nothing
           features.add(point.features(), point.values());
           labels.add(point.labels());
+          places.add(place);
         }
       }
       if (labels.size() > 0) {
         long number = (lease.getEpoch() * split.training() + first) / size + 1;
-        done.setLossSum(done.getLossSum() + step(steps, features, labels, number));
+        var batch = new Batch(transformed(features), labels, places.build().toArray(), dropout, number);
+        done.setLossSum(done.getLossSum() + step(steps, batch));
         done.setSamples(done.getSamples() + labels.size());
         stepsDone++;
       }
@@ -229,17 +238,48 @@ public final class Train {
     return done.build();
   }
 
-  /** One training step: the network is hidden = max(sum of feature rows, 0), logits = head hidden. */
-  private double step(Steps steps, Sparse features, Sparse labels, long number) {
-    steps.begin();
-    float[] hidden = steps.embedForward(transformed(features));
-    model.activate(hidden);
-    HeadResult result = steps.headForward(hidden, labels);
-    float[] gradient = steps.headBackward(result, ModelSpecs.learningRate(head.getOptimizer(), number));
-    for (int i = 0; i < hidden.length; i++) {
-      gradient[i] = hidden[i] == 0 ? 0 : gradient[i];
+  /** The points of one step, by their index in the data; number: of the step in its job, from 1. */
+  private record Batch(Sparse features, Sparse labels, long[] points, Dropout dropout, long number) {
+    double rate(TableSpec table) {
+      return ModelSpecs.learningRate(table.getOptimizer(), number);
     }
-    steps.embedBackward(gradient, ModelSpecs.learningRate(embedding.getOptimizer(), number));
+
+    /** Makes the gradient of a layer's output that of its sum, in place. */
+    void mask(float[] activated, float[] gradient) {
+      for (int i = 0; i < activated.length; i++) {
+        gradient[i] = activated[i] == 0 ? 0 : gradient[i] * dropout.scale();
+      }
+    }
+  }
+
+  /**
+   * One training step: the network is hidden = max(sum of feature rows, 0), then hidden = max(W hidden + b,
+   * 0) for each dense layer, each with its dropout, and logits = head hidden.
+   */
+  private double step(Steps steps, Batch batch) {
+    steps.begin();
+    float[] hidden = steps.embedForward(batch.dropout.features(batch.features, batch.points));
+    List<DenseLayer> layers = steps.denseGather();
+    List<float[]> inputs = new ArrayList<>(); // of each layer
+    for (DenseLayer layer : layers) {
+      Model.rectify(hidden);
+      batch.dropout.units(inputs.size(), batch.points, hidden);
+      inputs.add(hidden);
+      hidden = layer.forward(hidden);
+    }
+    Model.rectify(hidden);
+    batch.dropout.units(layers.size(), batch.points, hidden);
+    model.activate(hidden);
+    HeadResult result = steps.headForward(hidden, batch.labels);
+    float[] gradient = steps.headBackward(result, batch.rate(head));
+    batch.mask(hidden, gradient);
+    for (int i = layers.size() - 1; i >= 0; i--) {
+      DenseLayer.Gradients found = layers.get(i).backward(inputs.get(i), gradient);
+      steps.denseScatter(layers.get(i), found, batch.rate(tables.get(i + 1)));
+      gradient = found.below();
+      batch.mask(inputs.get(i), gradient);
+    }
+    steps.embedBackward(gradient, batch.rate(tables.get(0)));
     return result.lossSum();
   }
 

@@ -213,6 +213,7 @@ export class StepStream {
         new InternalError(
           `${this.peer.name} answered request ${answer.sequence} instead of ${expected}: it does ` +
             "not keep the order",
+          { applied: undefined },
         ),
       );
     }
@@ -222,6 +223,12 @@ export class StepStream {
       // A gap in front: an earlier request was refused for good and its number is free. Sent again,
       // this one gives that number up. A second gap means something else.
       const gap = error.reason === "SEQUENCE_GAP";
+      // Another process owns the shard now: a new call begins with its greeting.
+      if (error.reason === "STALE_GENERATION" && !held.heldBefore) {
+        held.heldBefore = true;
+        this.#disconnect();
+        return void this.#mend();
+      }
       const again = isTransient(error) || (gap && !held.heldBefore);
       if (!again || performance.now() >= held.deadline) return this.#take(false).reject(error);
       held.heldBefore = true;

@@ -139,8 +139,11 @@ def test_a_model_grows_by_the_labels_of_new_data(
     assert cluster.grow_model(dropped, "labels", more + 3, dry_run=True).tables[1].rows == more + 3
     assert cluster.model(dropped).spec.tables[1].rows == more
     assert cluster.grow_model(dropped, "labels", more + 3).tables[1].rows == more + 3
+    assert cluster.grow_model(dropped, labels=more + 3).tables[1].rows == more + 3
     with pytest.raises(dslide.FailedPreconditionError, match="fewer"):
         cluster.grow_model(dropped, "labels", more)
+    with pytest.raises(dslide.InvalidArgumentError, match="name a table"):
+        cluster.grow_model(dropped)
 
     assert cluster.retire_labels(dropped, [3, 0, 2], dry_run=True).retired_labels == "0,2-3"
     assert not cluster.model(dropped).spec.retired_labels

@@ -44,16 +44,19 @@ CHAPTERS = (
     "top-k",
     "jobs",
     "training",
+    "dense",
+    "dropout",
+    "sigmoid",
 )
 
 
 class Examiner:
     """A `dslide conformance` that runs."""
 
-    def __init__(self, bin_dir: pathlib.Path, folder: pathlib.Path) -> None:
+    def __init__(self, bin_dir: pathlib.Path, folder: pathlib.Path, chapters: str = "") -> None:
         self._process = subprocess.Popen(
             [bin_dir / "dslide", "conformance", "-o", "json", "--listen", "127.0.0.1:0"]
-            + ["--course", folder, "--until-stdin-ends"],
+            + ["--course", folder, "--until-stdin-ends", "--chapters", chapters],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -73,10 +76,21 @@ class Examiner:
 
 
 @pytest.fixture
-def examiner(bin_dir: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Examiner]:
-    started = Examiner(bin_dir, tmp_path / "course")
-    yield started
-    started.kill()
+def examine(bin_dir: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Callable[[str], Examiner]]:
+    """Starts one for some chapters."""
+    with contextlib.ExitStack() as ending:
+
+        def start(chapters: str) -> Examiner:
+            started = Examiner(bin_dir, tmp_path / "course", chapters)
+            ending.callback(started.kill)
+            return started
+
+        yield start
+
+
+@pytest.fixture
+def examiner(examine: Callable[[str], Examiner]) -> Examiner:
+    return examine("")
 
 
 def test_the_package_passes_every_chapter(examiner: Examiner) -> None:
@@ -95,6 +109,38 @@ def test_what_a_client_does_not_do_is_not_seen(examiner: Examiner) -> None:
     seen = {c["chapter"]: c["verdict"] for c in verdicts["chapters"]}
     assert seen == {name: "not seen" for name in CHAPTERS} | {"connecting": "pass"}
     assert (code, told) == (1, "")
+
+
+def test_chapters_that_a_client_does_not_take_are_left_out(
+    examine: Callable[[str], Examiner],
+) -> None:
+    examiner = examine("connecting,models,owners,gather")
+    Course(pathlib.Path(examiner.announced["course"])).run()
+    verdicts, code, told = examiner.end()
+    seen = {c["chapter"]: c["verdict"] for c in verdicts["chapters"]}
+    taken = ("connecting", "models", "owners", "gather")
+    assert seen == {name: "pass" if name in taken else "left out" for name in CHAPTERS}
+    assert (code, told) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("chapters", "said"),
+    [
+        ("gather,dens", 'there is no chapter "dens"; they are ' + ", ".join(CHAPTERS)),
+        ("jobs,owners", "add at least one of gather, scatter, first-rows, top-k, training, dense"),
+    ],
+)
+def test_chapters_that_cannot_be_are_refused(
+    bin_dir: pathlib.Path, tmp_path: pathlib.Path, chapters: str, said: str
+) -> None:
+    done = subprocess.run(
+        [bin_dir / "dslide", "conformance", "--course", tmp_path / "c", "--chapters", chapters],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2 and said in done.stderr
+    assert not (tmp_path / "c").exists()
 
 
 # --- Clients that make one mistake ---------------------------------------------------------------
@@ -238,6 +284,91 @@ def unmasked(patch: Patch) -> None:
     patch.setattr(_network, "mask_gradient", lambda activated, probability, gradient: gradient)
 
 
+def early_rounding(patch: Patch) -> None:
+    activate = _network.activate
+    patch.setattr(
+        _network, "activate", lambda x, dropout, layer, _: activate(x, dropout, layer, True)
+    )
+
+
+def dense_without_activation(patch: Patch) -> None:
+    activate = _network.activate
+
+    def only_last(x: Any, dropout: Any, layer: int, rounds: bool) -> Any:
+        return activate(x, dropout, layer, rounds) if rounds else x
+
+    patch.setattr(_network, "activate", only_last)
+
+
+def dense_rows_everywhere(patch: Patch) -> None:
+    join = _network.join_dense
+
+    def everywhere(table: Any, parts: Any) -> Any:
+        layer = join(table, parts)
+        layer.rows[:] = [np.arange(table.rows, dtype=np.uint32) for _ in parts]
+        return layer
+
+    patch.setattr(_network, "join_dense", everywhere)
+
+
+def another_draw_of_units(patch: Patch) -> None:
+    patch.setattr(_network, "_HIDDEN_DROPOUT", 1)
+
+
+def another_draw_of_features(patch: Patch) -> None:
+    patch.setattr(_network, "_INPUT_DROPOUT", 1)
+
+
+def unscaled_units(patch: Patch) -> None:
+    activate = _network.activate
+
+    def unscaled(x: Any, dropout: Any, layer: int, rounds: bool) -> Any:
+        y = activate(x, dropout, layer, rounds)
+        return y * (np.float32(1) - np.float32(dropout.probability))
+
+    patch.setattr(_network, "activate", unscaled)
+
+
+def unscaled_gradients(patch: Patch) -> None:
+    mask = _network.mask_gradient
+    patch.setattr(
+        _network, "mask_gradient", lambda activated, p, gradient: mask(activated, 0, gradient)
+    )
+
+
+def shared_targets(patch: Patch) -> None:
+    """Each of a sample's labels has a part of 1, as with softmax."""
+    forward = _pipeline.StepPipeline._after_embed_forward
+
+    def shared(self: Any, step: Any, answers: Any) -> None:
+        counts = sum(np.diff(mine.offsets) for mine in step.batch.labels)
+        step.batch.targets = (1 / counts).astype(np.float32)
+        forward(self, step, answers)
+
+    patch.setattr(_pipeline.StepPipeline, "_after_embed_forward", shared)
+
+
+def partitions_of_the_sigmoid(patch: Patch) -> None:
+    combine = _network.combine_loss
+
+    def with_partitions(*args: Any) -> Any:
+        loss = combine(*args)
+        return _network.Loss(loss.loss_sum, np.zeros(len(args[3]), np.float32))
+
+    patch.setattr(_network, "combine_loss", with_partitions)
+
+
+def softmax_of_the_sigmoid(patch: Patch) -> None:
+    """The loss that it reports is that of softmax."""
+    combine = _network.combine_loss
+
+    def other(loss: str, *args: Any) -> Any:
+        found = combine(loss, *args)
+        return _network.Loss(combine("softmax", *args).loss_sum, found.log_partitions)
+
+    patch.setattr(_network, "combine_loss", other)
+
+
 def constant_rate(patch: Patch) -> None:
     patch.setattr(_pipeline, "learning_rate", lambda optimizer, step: optimizer.learning_rate)
 
@@ -266,6 +397,7 @@ class Told:
     found: str
     expected: str
     tasks: tuple[str, ...] = ROWS
+    chapters: str = ""  # that the client takes; all
 
 
 TOLD = [
@@ -337,11 +469,119 @@ TOLD = [
         "every step of the lease",
         ("train",),
     ),
+    Told(
+        early_rounding, "dense", "HeadForward", "hidden", "", "only the last", ("train",), "dense"
+    ),
+    Told(
+        dense_without_activation,
+        "dense",
+        "HeadForward",
+        "hidden",
+        "",
+        "max(W h + b, 0) of each of the 2 dense layers",
+        ("train",),
+        "dense",
+    ),
+    Told(
+        dense_rows_everywhere,
+        "dense",
+        "DenseScatter",
+        "gradients.row_ids",
+        "[0, 1, 2, 3",
+        'the rows of table "second" that this shard has answered',
+        ("train",),
+        "dense",
+    ),
+    Told(
+        unmasked,
+        "dense",
+        "DenseScatter",
+        "gradients.values",
+        "",
+        'the sum over the samples of g times the layer\'s input, of table "second"',
+        ("train",),
+        "dense",
+    ),
+    Told(
+        another_draw_of_units,
+        "dropout",
+        "HeadForward",
+        "hidden",
+        "",
+        "hidden dropout",
+        ("train",),
+        "dropout",
+    ),
+    Told(
+        another_draw_of_features,
+        "dropout",
+        "EmbedForward",
+        "rows",
+        "[",
+        "without those that input dropout draws below p",
+        ("train",),
+        "dropout",
+    ),
+    Told(
+        unscaled_units,
+        "dropout",
+        "HeadForward",
+        "hidden",
+        "which is not scaled",
+        "times 1 / (1 - p)",
+        ("train",),
+        "dropout",
+    ),
+    Told(
+        unscaled_gradients,
+        "dropout",
+        "EmbedBackward",
+        "gradient",
+        "",
+        "times 1 / (1 - p) where a unit is not 0, p = 0.3",
+        ("train",),
+        "dropout",
+    ),
+    Told(
+        shared_targets,
+        "sigmoid",
+        "HeadForward",
+        "label_targets",
+        "0.",
+        "1, with the loss sigmoid",
+        ("train",),
+        "sigmoid",
+    ),
+    Told(
+        partitions_of_the_sigmoid,
+        "sigmoid",
+        "HeadBackward",
+        "log_partitions",
+        "32 numbers",
+        "0: the loss sigmoid has none",
+        ("train",),
+        "sigmoid",
+    ),
+    Told(
+        softmax_of_the_sigmoid,
+        "jobs",
+        "AcquireWork",
+        "finished.loss_sum",
+        "for positions",
+        "the sum of the shards' sums less that of target * logit",
+        ("train",),
+        "sigmoid,jobs",
+    ),
 ]
 
 
-@pytest.mark.parametrize("told", TOLD, ids=[told.mistake.__name__ for told in TOLD])
-def test_a_mistake_is_told_exactly(examiner: Examiner, monkeypatch: Patch, told: Told) -> None:
+@pytest.mark.parametrize(
+    "told", TOLD, ids=[f"{told.mistake.__name__}-{told.chapter}" for told in TOLD]
+)
+def test_a_mistake_is_told_exactly(
+    examine: Callable[[str], Examiner], monkeypatch: Patch, told: Told
+) -> None:
+    examiner = examine(told.chapters)
     told.mistake(monkeypatch)
     assert set(told.tasks) <= set(EVERYTHING)
     # Most are refused by the shards, too: the client stops there.

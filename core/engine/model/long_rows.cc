@@ -57,8 +57,8 @@ LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean
   for (int64_t i = 0; i < num_rows; ++i) order[i] = LocalRow(static_cast<uint32_t>(i));
   LongRows rows;
   rows.columns_ = ScanShape{dim, false}.segments() * kScanSegment;
-  const int64_t most = std::min({num_rows, rows.columns_ > kMostColumns ? kMost / 2 : kMost,
-                                 std::max<int64_t>(1, kMostBytes / rows.columns_)});
+  const int64_t most =
+      std::min({num_rows, kMost, std::max<int64_t>(1, kMostBytes / rows.columns_)});
   if (most < num_rows) {
     std::nth_element(order.begin(), order.begin() + most, order.end(), [&](LocalRow a, LocalRow b) {
       const float x = squares[a.value()];

@@ -29,10 +29,8 @@ struct LongRowsScratch {
 // As the rows are when it is made; equal bits for any number of threads. Immutable and thread-safe.
 class LongRows {
  public:
-  // So many, or all that there are. Wide ones are half as many, so that to look at them takes no
-  // longer, and as many as fill kMostBytes.
+  // So many, or all that there are, and as many as fill kMostBytes.
   static constexpr int64_t kMost = 16384;
-  static constexpr int64_t kMostColumns = 256;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
 
   // The longest rows once centred, bias included; of equal ones the smaller. mean: [dim + 1].

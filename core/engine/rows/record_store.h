@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "core/base/prefetch.h"
 #include "core/engine/rows/stored_rows.h"
 #include "core/spec/model_spec.h"
 
@@ -32,6 +33,12 @@ class RecordStore final : public StoredRows {
   absl::Span<const char> Record(LocalRow row) const {
     const char* const stored = records_[row.value()].get();
     return stored == nullptr ? absl::Span<const char>() : ContentOf(stored);
+  }
+  // Ask the memory for a row that Record() is to find soon: first for its place, and when that is
+  // there for its first bytes.
+  void PrefetchPlace(LocalRow row) const { PrefetchLine(&records_[row.value()]); }
+  void PrefetchRecord(LocalRow row, int64_t bytes) const {
+    PrefetchLines(records_[row.value()].get(), bytes);
   }
   // Replaces the record; an empty one erases it. Equal bytes are no change. record: less than 4
   // GiB, outside this store.

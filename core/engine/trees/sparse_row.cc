@@ -75,21 +75,4 @@ float SparseRowView::Score(const float* input) const {
   return bias() + sum;
 }
 
-float SparseRowView::Score(const float* dense, absl::Span<const RowId> features) const {
-  const absl::Span<const uint32_t> columns = this->columns();
-  // A step of the search costs about as much as three entries of the scan.
-  constexpr size_t kScanPerFeature = 24;
-  if (columns.size() <= kScanPerFeature * features.size()) return Score(dense);
-  const absl::Span<const BFloat16> weights = this->weights();
-  float sum = 0;
-  auto place = columns.begin();
-  for (const RowId feature : features) {
-    place = std::lower_bound(place, columns.end(), feature.value());
-    if (place == columns.end()) break;
-    if (*place != feature.value()) continue;
-    sum += dense[feature.value()] * ToFloat(weights[static_cast<size_t>(place - columns.begin())]);
-  }
-  return bias() + sum;
-}
-
 }  // namespace dslide

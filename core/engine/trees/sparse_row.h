@@ -13,7 +13,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/bfloat16.h"
-#include "core/base/ids.h"
 
 namespace dslide {
 
@@ -56,11 +55,8 @@ class SparseRowView {
   }
 
   // The inner product with a dense input, [above every column], plus the bias, summed in the order
-  // of the columns.
+  // of the columns. For a sample of few features: sample_scorer.h.
   float Score(const float* input) const;
-  // The same for an input of few features, equal to the last bit. `dense` has their values, and 0
-  // elsewhere. features: ascending; those above every column do not count.
-  float Score(const float* dense, absl::Span<const RowId> features) const;
 
  private:
   const char* record_;

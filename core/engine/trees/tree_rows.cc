@@ -24,15 +24,18 @@ std::vector<MadeRow> MakeCentroids(const TrainingPoints& points, const TreeShape
                                    const std::function<bool(RowId)>& wanted,
                                    Parallelism parallelism) {
   std::vector<MadeRow> rows;
+  std::vector<int64_t> labels;  // [rows]
   for (int64_t label = first; label < last; ++label) {
     const RowId row = shape.CentroidRow(RowId(static_cast<uint32_t>(label)));
-    if (wanted(row)) rows.push_back({row, {}});
+    if (!wanted(row)) continue;
+    rows.push_back({row, {}});
+    labels.push_back(label);
   }
   std::vector<DenseRow> scratch(static_cast<size_t>(parallelism.threads));
   for (DenseRow& row : scratch) row.Resize(points.features());
   ParallelFor(parallelism, static_cast<int64_t>(rows.size()), 16, [&](int64_t i, int thread) {
     MadeRow& made = rows[static_cast<size_t>(i)];
-    const absl::Span<const uint32_t> mine = points.by_label().Of(made.row.value());
+    const absl::Span<const uint32_t> mine = points.by_label().Of(labels[static_cast<size_t>(i)]);
     if (mine.empty()) return;
     made.record = CentroidRecord(points.points(), mine, scratch[static_cast<size_t>(thread)]);
   });

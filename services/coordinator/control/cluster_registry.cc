@@ -255,10 +255,9 @@ absl::Status ClusterRegistry::AddModel(const ModelSpec& spec) {
 }
 
 absl::StatusOr<ModelSpec> ClusterRegistry::GrownModel(const std::string& name,
-                                                      const std::string& table,
-                                                      int64_t rows) const {
+                                                      const Growth& growth) const {
   const absl::MutexLock lock(&mu_);
-  return catalog_.Grown(name, table, rows);
+  return catalog_.Grown(name, growth);
 }
 
 absl::StatusOr<ModelSpec> ClusterRegistry::RetiredModel(const RetirementRequest& request) const {

@@ -70,9 +70,8 @@ class ClusterRegistry {
   // NotFound UNKNOWN_MODEL.
   absl::Status FindModel(const std::string& name) const;
   std::vector<ModelSpec> ListModels() const;
-  // A model as it would be with so many rows in a table. Errors: those of Catalog::Grown.
-  absl::StatusOr<ModelSpec> GrownModel(const std::string& name, const std::string& table,
-                                       int64_t rows) const;
+  // A model as it would be with that. Errors: those of Catalog::Grown.
+  absl::StatusOr<ModelSpec> GrownModel(const std::string& name, const Growth& growth) const;
   // A model as it would be with these labels retired. Errors: those of Catalog::WithRetiredLabels.
   absl::StatusOr<ModelSpec> RetiredModel(const RetirementRequest& request) const;
   // Durable when they return. Errors: those of Catalog and CatalogStore.

@@ -108,9 +108,9 @@ absl::StatusOr<ModelGrowth> ModelRollout::Grow(const GrowthRequest& request,
                                                absl::Duration timeout) {
   RETURN_IF_ERROR(CheckName("model", request.model));
   ModelGrowth growth;
-  ASSIGN_OR_RETURN(growth.spec, registry_->GrownModel(request.model, request.table, request.rows));
+  ASSIGN_OR_RETURN(growth.spec, registry_->GrownModel(request.model, request.growth));
   for (const ModelSpec& known : registry_->ListModels()) {
-    if (known.name == request.model) growth.rows_before = known.FindTable(request.table)->rows;
+    if (known.name == request.model) growth.rows_before = SizeBefore(known, request.growth);
   }
   ASSIGN_OR_RETURN(const ClusterMap map, registry_->Map());
   ASSIGN_OR_RETURN(CreateModelCommand command, CommandFor(growth.spec, map, ShardId(0)));
@@ -123,8 +123,9 @@ absl::StatusOr<ModelGrowth> ModelRollout::Grow(const GrowthRequest& request,
   command.dry_run = false;
   RETURN_IF_ERROR(ChangeOn(map, command, "growing", timeout));
   LogInfo("model grown", {{"model", request.model},
-                          {"table", request.table},
-                          {"rows", request.rows},
+                          {"table", request.growth.table},
+                          {"rows", request.growth.rows},
+                          {"labels", request.growth.labels},
                           {"rows_before", growth.rows_before}});
   return growth;
 }

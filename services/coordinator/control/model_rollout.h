@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/net/metrics/metrics.h"
+#include "core/spec/model_growth.h"
 #include "services/coordinator/assets/asset_store.h"
 #include "services/coordinator/control/cluster_registry.h"
 #include "services/coordinator/jobs/job_table.h"
@@ -20,14 +21,13 @@ namespace dslide::coordinator {
 
 struct GrowthRequest {
   std::string model;
-  std::string table;
-  int64_t rows = 0;
+  Growth growth = {};
   bool dry_run = false;
 };
 
 struct ModelGrowth {
-  int64_t rows_before = 0;
-  ModelSpec spec = {};  // afterwards
+  int64_t rows_before = 0;  // or labels
+  ModelSpec spec = {};      // afterwards
 };
 
 struct ModelRetirement {
@@ -61,7 +61,7 @@ class ModelRollout {
   // Errors: Unavailable NOT_ALL_SHARDS; MODEL_DIFFERS; those of the shards, combined.
   absl::StatusOr<bool> Create(const ModelSpec& spec, absl::Duration timeout);
 
-  // Gives a table of a registered model `rows` rows: looks whether every shard has the memory,
+  // Gives a registered model rows of a table, or labels: looks whether every shard has the memory,
   // records it and then grows the model on every shard. What fails after it was recorded is tried
   // again by Sync(), also by a later process. dry_run: looks only. Returns the model before and
   // after. Errors: those of ClusterRegistry::GrownModel and of the shards, combined.

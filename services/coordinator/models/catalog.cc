@@ -24,14 +24,12 @@ absl::StatusOr<bool> Catalog::Check(const ModelSpec& spec) const {
   if (known == nullptr) return true;
   const std::optional<SpecDifference> difference = FirstDifference(*known, spec);
   if (!difference.has_value()) return false;
-  for (size_t i = 0; IsGrownFrom(*known, spec) && i < spec.tables.size(); ++i) {
-    const TableSpec& table = spec.tables[i];
-    if (table.rows <= known->tables[i].rows) continue;
-    return StatusWithReason(absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
-                            absl::StrCat("table \"", table.name, "\" of model \"", spec.name,
-                                         "\" has ", known->tables[i].rows, " rows, ", table.rows,
-                                         " are wanted: dslide model grow ", spec.name, " --table ",
-                                         table.name, " --rows ", table.rows));
+  if (IsGrownFrom(*known, spec)) {
+    return StatusWithReason(
+        absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
+        absl::StrCat("model \"", spec.name, "\" is smaller than what is wanted, ",
+                     Describe(*difference), ": dslide model grow ", spec.name, " ",
+                     GrowthFlags(*known, spec)));
   }
   return StatusWithReason(
       absl::StatusCode::kFailedPrecondition, reason::kModelDiffers,
@@ -59,11 +57,10 @@ ModelSpec Catalog::WithHeld(const ModelSpec& held) const {
   return known == nullptr ? held : AsGrown(held, *known);
 }
 
-absl::StatusOr<ModelSpec> Catalog::Grown(const std::string& name, const std::string& table,
-                                         int64_t rows) const {
+absl::StatusOr<ModelSpec> Catalog::Grown(const std::string& name, const Growth& growth) const {
   const ModelSpec* const known = Find(name);
   if (known == nullptr) return UnknownModel(name);
-  return GrowTable(*known, table, rows);
+  return GrowSpec(*known, growth);
 }
 
 absl::StatusOr<ModelSpec> Catalog::WithRetiredLabels(const std::string& name,

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/spec/model_growth.h"
 #include "core/spec/model_spec.h"
 #include "core/spec/retired_labels.h"
 
@@ -29,10 +30,8 @@ class Catalog {
   absl::StatusOr<bool> LacksOf(const ModelSpec& held) const;
   // A model as it would be with what a shard holds of it. Requires LacksOf().
   ModelSpec WithHeld(const ModelSpec& held) const;
-  // A model as it would be with so many rows in a table.
-  // Errors: NotFound UNKNOWN_MODEL; those of GrowTable().
-  absl::StatusOr<ModelSpec> Grown(const std::string& name, const std::string& table,
-                                  int64_t rows) const;
+  // A model as it would be with that. Errors: NotFound UNKNOWN_MODEL; those of GrowSpec().
+  absl::StatusOr<ModelSpec> Grown(const std::string& name, const Growth& growth) const;
   // A model as it would be with these labels retired too, or with restore in use again.
   // Errors: NotFound UNKNOWN_MODEL; InvalidArgument OUT_OF_RANGE when it has no such labels, or no
   // others.

@@ -196,8 +196,9 @@ grpc::Status CoordinatorServiceImpl::GrowModel(grpc::ServerContext* context,
       metrics_.method("GrowModel"), *context, *request, response, [&]() -> absl::Status {
         ASSIGN_OR_RETURN(const ModelGrowth growth,
                          coordinator_->GrowModel({.model = request->model(),
-                                                  .table = request->table(),
-                                                  .rows = request->rows(),
+                                                  .growth = {.table = request->table(),
+                                                             .rows = request->rows(),
+                                                             .labels = request->labels()},
                                                   .dry_run = request->dry_run()},
                                                  RemainingTime(*context, kModelTimeout)));
         wire::EncodeModelSpec(growth.spec, response->mutable_spec());

@@ -20,6 +20,10 @@ constexpr uint64_t kSolveKey = 0x736f6c7665;
 constexpr int64_t kMostCounted = int64_t{1} << 18;
 // Entries of the points' ages that are too few to be worth a clean-up.
 constexpr int64_t kLeastAges = 1024;
+// Rows that are asked for before their turn, and how much of each: of a longer one the processor
+// asks for the rest.
+constexpr uint32_t kRowsAhead = 8;
+constexpr int64_t kPrefetchedBytes = 512;
 
 absl::string_view BytesOfRecord(absl::Span<const char> record) {
   return {record.data(), record.size()};
@@ -50,7 +54,8 @@ Components::Components(ComponentTables tables, Parallelism parallelism)
       parallelism_(parallelism),
       shape_(ShapeOf(*tables.spec)),
       neighbours_(SearchOf(*tables.spec)),
-      scratch_(static_cast<size_t>(parallelism.threads)) {}
+      scratch_(static_cast<size_t>(parallelism.threads)),
+      scorers_(static_cast<size_t>(parallelism.threads)) {}
 
 RecordStore* Components::StoreOf(TableRole role) const {
   switch (role) {
@@ -139,6 +144,20 @@ absl::Status Components::IndexMemory() {
     Index(row.value());
   }
   return absl::OkStatus();
+}
+
+void Components::PlacePoints(const RecordStore& from, RecordStore& to) {
+  const auto number_of = [](const RecordStore& store, LocalRow row) {
+    return int64_t{PointView(store.Record(row).data()).number()};
+  };
+  for (int64_t i = 0; i < from.num_rows(); ++i) {
+    const LocalRow row(static_cast<uint32_t>(i));
+    if (from.Record(row).empty()) continue;
+    const int64_t number = number_of(from, row);
+    const LocalRow place(static_cast<uint32_t>(number % to.num_rows()));
+    if (!to.Record(place).empty() && number_of(to, place) > number) continue;
+    to.Put(place, from.Record(row));
+  }
 }
 
 absl::Status Components::Rebuild() {
@@ -245,14 +264,14 @@ absl::StatusOr<AppendPointsReply> Components::AppendPoints(const AppendPointsOp&
 }
 
 absl::Status Components::CheckPiece(const PutRecordOp& op) const {
-  const int64_t pieces = shape_->pieces();
-  const auto tree = static_cast<int64_t>(op.row.value()) / pieces;
-  const int64_t size = shape_->PieceSize(static_cast<int64_t>(op.row.value()) % pieces);
-  if (static_cast<int64_t>(op.record.size()) != 4 * size) {
+  const auto [tree, piece] = shape_->PieceAt(op.row);
+  if (!shape_->FitsPiece(piece, op.record.size())) {
     return Refuse(reason::kBadSize,
-                  absl::StrCat("row ", op.row.value(), " of table \"", op.table, "\" has ", size,
-                               " labels of 4 bytes, the record ", op.record.size(), " bytes"));
+                  absl::StrCat("row ", op.row.value(), " of table \"", op.table, "\" has ",
+                               shape_->PieceSize(piece), " labels of 4 bytes, the record ",
+                               op.record.size(), " bytes"));
   }
+  const auto size = static_cast<int64_t>(op.record.size() / 4);
   for (int64_t i = 0; tree < shape_->trees() && i < size; ++i) {
     uint32_t leaf;
     std::memcpy(&leaf, op.record.data() + 4 * i, sizeof(leaf));
@@ -285,15 +304,16 @@ absl::StatusOr<GetRecordReply> Components::GetRecord(const GetRecordOp& op) cons
 }
 
 absl::StatusOr<std::vector<uint32_t>> Components::LeavesOf(int64_t tree) const {
-  std::vector<uint32_t> leaves(static_cast<size_t>(shape_->labels()));
+  std::vector<uint32_t> leaves(static_cast<size_t>(shape_->labels()), kNoLeaf);
   for (int64_t piece = 0; piece < shape_->pieces(); ++piece) {
     const RowId row = shape_->PieceRow(tree, piece);
     const absl::Span<const char> record = tables_.trees->Record(LocalRow(row.value()));
-    if (record.empty()) {
+    if (!shape_->FitsPiece(piece, record.size())) {
       return Refuse(reason::kOutOfRange,
                     absl::StrCat("tree ", tree, " is not there yet: put row ", row.value(),
                                  " of table \"", tables_.trees->table(), "\" first"));
     }
+    if (record.empty()) continue;
     std::memcpy(leaves.data() + piece * TreeShape::kPieceLabels, record.data(), record.size());
   }
   return leaves;
@@ -410,32 +430,40 @@ absl::StatusOr<FindNeighboursReply> Components::FindNeighbours(const FindNeighbo
   return reply;
 }
 
-absl::StatusOr<ScoreRowsReply> Components::ScoreRows(const ScoreRowsOp& op) const {
+absl::StatusOr<std::vector<LocalRow>> Components::FindLinear(const ScoreRowsOp& op) const {
   ASSIGN_OR_RETURN(const RecordStore* const store, Find(op.table, TableRole::kLinear));
+  std::vector<LocalRow> locals;
+  locals.reserve(op.rows.size());
   for (const RowId row : op.rows) {
     if (row.value() >= store->rows().table_rows() || !store->rows().Holds(row)) {
       return Refuse(reason::kForeignRow,
                     absl::StrCat("row ", row.value(), " of table \"", op.table,
                                  "\" is not on this shard: ask again with the newest slot map"));
     }
+    locals.push_back(store->rows().ToLocal(row));
   }
+  return locals;
+}
+
+absl::StatusOr<ScoreRowsReply> Components::ScoreRows(const ScoreRowsOp& op) const {
+  ASSIGN_OR_RETURN(const std::vector<LocalRow> rows, FindLinear(op));
   ScoreRowsReply reply;
-  reply.scores.resize(op.rows.size());
-  std::vector<std::vector<float>> inputs(static_cast<size_t>(parallelism_.threads));
+  reply.scores.resize(rows.size());
   ParallelFor(parallelism_, op.inputs.batch(), 1, [&](int64_t i, int thread) {
-    std::vector<float>& input = inputs[static_cast<size_t>(thread)];
-    input.resize(static_cast<size_t>(columns_));
+    SampleScorer& scorer = scorers_[static_cast<size_t>(thread)];
     absl::Span<const RowId> features = op.inputs.FeaturesOf(i);
-    const absl::Span<const float> values = op.inputs.ValuesOf(i);
     while (!features.empty() && features.back().value() >= columns_) features.remove_suffix(1);
-    for (size_t f = 0; f < features.size(); ++f) input[features[f].value()] = values[f];
-    for (uint32_t r = op.row_offsets[static_cast<size_t>(i)];
-         r < op.row_offsets[static_cast<size_t>(i) + 1]; ++r) {
-      const absl::Span<const char> record = store->Record(store->rows().ToLocal(op.rows[r]));
-      if (record.empty()) continue;
-      reply.scores[r] = SparseRowView(record.data()).Score(input.data(), features);
+    scorer.Set(features, op.inputs.ValuesOf(i).first(features.size()), columns_);
+    const uint32_t end = op.row_offsets[static_cast<size_t>(i) + 1];
+    for (uint32_t r = op.row_offsets[static_cast<size_t>(i)]; r < end; ++r) {
+      // Records lie anywhere in memory, and so do the pointers to them.
+      if (r + 2 * kRowsAhead < end) {
+        tables_.linear->PrefetchPlace(rows[r + 2 * kRowsAhead]);
+        tables_.linear->PrefetchRecord(rows[r + kRowsAhead], kPrefetchedBytes);
+      }
+      const absl::Span<const char> record = tables_.linear->Record(rows[r]);
+      if (!record.empty()) reply.scores[r] = scorer.Score(SparseRowView(record.data()));
     }
-    for (const RowId feature : features) input[feature.value()] = 0;
   });
   return reply;
 }

@@ -19,6 +19,7 @@
 #include "core/engine/memory/neighbour_index.h"
 #include "core/engine/memory/point_ages.h"
 #include "core/engine/rows/record_store.h"
+#include "core/engine/trees/sample_scorer.h"
 #include "core/engine/trees/tree_rows.h"
 #include "core/partition/slot_map.h"
 #include "core/protocol/commands.h"
@@ -48,6 +49,10 @@ class Components {
   // Derives everything anew, after records were loaded. Errors: DataLoss naming the table and row
   // whose record is not one.
   absl::Status Rebuild();
+
+  // Puts all points of one memory into an empty one with more rows: of two that fall into one row
+  // there, the larger number stays, as it would have.
+  static void PlacePoints(const RecordStore& from, RecordStore& to);
 
   absl::StatusOr<AppendPointsReply> AppendPoints(const AppendPointsOp& op);
   // What the points of `op` would add to memory_bytes(), at most.
@@ -91,6 +96,8 @@ class Components {
   const TrainingPoints& Training();
   absl::StatusOr<const TreePoints*> TreeOf(int64_t tree);
   absl::Status CheckSolve(const SolveRowsOp& op) const;
+  // The rows of the operation, in its order.
+  absl::StatusOr<std::vector<LocalRow>> FindLinear(const ScoreRowsOp& op) const;
 
   const ComponentTables tables_;
   const Parallelism parallelism_;
@@ -98,7 +105,8 @@ class Components {
   NeighbourIndex neighbours_;
   PointAges ages_;
   int64_t next_number_ = 0;  // above those of all points; -1: to be found again
-  mutable std::vector<NeighbourIndex::Scratch> scratch_;  // by thread
+  mutable std::vector<NeighbourIndex::Scratch> scratch_;  // by thread, as the next
+  mutable std::vector<SampleScorer> scorers_;
   // Made when rows are solved; dropped when points or trees change.
   std::unique_ptr<TrainingPoints> training_;
   std::vector<uint32_t> leaves_;  // of the tree below

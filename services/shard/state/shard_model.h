@@ -50,10 +50,10 @@ class ShardModel {
                                                             StageTimes* stages = nullptr);
 
   // This model with the tables of `spec`, of which some have more rows: those are made anew, with
-  // the rows that there were and first values for the others; their hash tables are built from
-  // scratch. Tables that stay as they are belong to both. This one must not be changed afterwards.
-  // Errors: those of Create(), which has `memory_bytes` for the new tables beside the old;
-  // InvalidArgument BAD_MODEL with tables of records.
+  // the rows that there were and first values for the others, absent ones in tables of records;
+  // hash tables, and what is derived from records, are built from scratch. Tables that stay as they
+  // are belong to both. This one must not be changed afterwards.
+  // Errors: those of Create(), which has `memory_bytes` for the new tables beside the old.
   absl::StatusOr<std::unique_ptr<ShardModel>> Grown(const ModelSpec& spec,
                                                     int64_t memory_bytes) const;
   // What the new tables need. Errors: those of Grown().

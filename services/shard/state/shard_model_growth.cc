@@ -17,7 +17,8 @@ namespace {
 // Rows that a thread takes at once.
 constexpr int64_t kRowsPerCopyGrain = 1024;
 
-// Rows of the same table: the local numbers differ, the global ones stay.
+// Rows of the same table: the local numbers differ, the global ones stay. No two threads have one
+// row.
 absl::Status CopyRows(const StoredRows& from, StoredRows& to, float magnitude_bound,
                       Parallelism parallelism) {
   std::vector<absl::Status> failed(static_cast<size_t>(std::max(1, parallelism.threads)));
@@ -34,16 +35,14 @@ absl::Status CopyRows(const StoredRows& from, StoredRows& to, float magnitude_bo
 }  // namespace
 
 absl::StatusOr<int64_t> ShardModel::CheckGrowth(const ModelSpec& spec, int64_t memory_bytes) const {
-  if (components_ != nullptr) {
-    return Refuse(reason::kBadModel, absl::StrCat("model \"", spec_.name,
-                                                  "\" has tables of records: it does not grow"));
-  }
-  int64_t bytes = 0;
+  // What is derived from records is derived anew.
+  int64_t bytes = components_ == nullptr ? 0 : components_->memory_bytes();
   for (size_t i = 0; i < tables_.size(); ++i) {
     const TableSpec& table = spec.tables[i];
     if (table.rows == tables_[i].spec.rows) continue;
     ASSIGN_OR_RETURN(const SlotMap* const map, SlotsOf(table));
-    bytes += TableBytesFor(table, ShardRows(*map, shard_, table.rows).num_rows()).total();
+    bytes += TableBytesFor(table, RecordStore::RowsOf(table, *map, shard_).num_rows()).total();
+    if (tables_[i].records != nullptr) bytes += tables_[i].records->stored_bytes();
   }
   if (bytes <= memory_bytes) return bytes;
   return OverloadStatus(
@@ -67,13 +66,20 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ShardModel::Grown(const ModelSpec& s
     const ShardTable& present = tables_[i];
     if (spec.tables[i].rows == present.spec.rows) {
       grown->tables_.push_back(present);
+      grown->tables_.back().spec = spec.tables[i];
       continue;
     }
     RETURN_IF_ERROR(grown->AddTable(spec.tables[i], memory_bytes));
     ShardTable& table = grown->tables_.back();
-    RETURN_IF_ERROR(CopyRows(present.stored(), table.stored(), bound_, parallelism_));
+    if (table.spec.role == TableRole::kMemory) {
+      Components::PlacePoints(*present.records, *table.records);
+    } else {
+      RETURN_IF_ERROR(CopyRows(present.stored(), table.stored(), bound_, parallelism_));
+    }
     table.ResetAfterLoad(present.applied(), parallelism_);
   }
+  grown->MakeComponents();
+  if (grown->components_ != nullptr) RETURN_IF_ERROR(grown->components_->Rebuild());
   grown->LeaveOutRetiredLabels();
   return grown;
 }

@@ -52,10 +52,9 @@ type trainer struct {
 func train(ctx context.Context, model *dslide.Model, points *data.Set, job string, said io.Writer) (*report, error) {
 	spec, start := model.Spec(), time.Now()
 	training := spec.Training
-	if training.GetTransform() == "tf_idf" || training.GetPropensityStrength() > 0 || training.GetInputDropout() > 0 ||
-		training.GetHiddenDropout() > 0 || len(spec.Tables) != 2 {
-		return nil, fmt.Errorf("model %s has dense layers, dropout, tf_idf or propensities, which this example does not "+
-			"know: train it with dslide train", spec.GetName())
+	if training.GetTransform() == "tf_idf" || training.GetPropensityStrength() > 0 {
+		return nil, fmt.Errorf("model %s has tf_idf or propensities, which this example does not know: train it with "+
+			"dslide train", spec.GetName())
 	}
 	split, err := order.NewSplit(int64(len(points.Points)), spec.GetSeed(), training.GetValidationFraction(),
 		training.GetValidationMaxSamples())
@@ -101,21 +100,28 @@ func train(ctx context.Context, model *dslide.Model, points *data.Set, job strin
 
 // chunk trains the points at some positions of an epoch's order.
 func (t *trainer) chunk(ctx context.Context, lease *v1.ChunkLease) error {
-	epoch, size := order.NewEpoch(t.split.Training, t.job.Seed, lease.Epoch), t.model.Spec().Training.GetBatchSize()
+	epoch, training := order.NewEpoch(t.split.Training, t.job.Seed, lease.Epoch), t.model.Spec().Training
+	size, dropout := training.GetBatchSize(), order.Dropout{Seed: t.job.Seed, Epoch: lease.Epoch,
+		Input: training.GetInputDropout(), Hidden: training.GetHiddenDropout()}
 	done := &v1.WorkReport{LeaseId: lease.LeaseId}
 	for first := lease.First; first < lease.First+lease.Count; first += size {
 		var features, labels dslide.Sparse
+		var points []int64 // their places in the data
 		for position := first; position < min(first+size, lease.First+lease.Count); position++ {
 			// Points without labels teach nothing.
-			if point := t.points.Points[t.split.TrainingPoint(epoch.PointAt(position))]; len(point.Labels) > 0 {
+			place := t.split.TrainingPoint(epoch.PointAt(position))
+			if point := t.points.Points[place]; len(point.Labels) > 0 {
 				features.Append(point.Features, point.Values)
 				labels.Append(point.Labels, nil)
+				points = append(points, place)
 			}
 		}
 		if labels.Len() == 0 {
 			continue
 		}
-		loss, err := t.step(ctx, &features, &labels, (lease.Epoch*t.split.Training+first)/size+1)
+		t.transform(&features)
+		loss, err := t.step(ctx, &batch{leftOut(&features, dropout, points), &labels, points, dropout,
+			(lease.Epoch*t.split.Training+first)/size + 1})
 		if err != nil {
 			return err
 		}
@@ -131,30 +137,88 @@ func (t *trainer) chunk(ctx context.Context, lease *v1.ChunkLease) error {
 	return nil
 }
 
-// step is one training step: the network is hidden = max(sum of feature rows, 0), logits = head hidden.
-func (t *trainer) step(ctx context.Context, features, labels *dslide.Sparse, number int64) (float64, error) {
-	embedding, head := t.model.Spec().Tables[0], t.model.Spec().Tables[1]
-	t.transform(features)
-	t.steps.Begin()
-	hidden, err := t.steps.EmbedForward(ctx, features)
-	if err != nil {
-		return 0, err
+// A batch is the points of one step; number: of the step in its job, from 1.
+type batch struct {
+	features, labels *dslide.Sparse
+	points           []int64
+	dropout          order.Dropout
+	number           int64
+}
+
+func leftOut(features *dslide.Sparse, dropout order.Dropout, points []int64) *dslide.Sparse {
+	kept := &dslide.Sparse{}
+	for i, point := range points {
+		from, to := features.Offsets[i], features.Offsets[i+1]
+		kept.Append(dropout.Features(point, features.IDs[from:to], features.Values[from:to]))
 	}
-	t.model.Activate(hidden)
-	result, err := t.steps.HeadForward(ctx, hidden, labels)
-	if err != nil {
-		return 0, err
+	return kept
+}
+
+// rate is the learning rate of a table at the batch's step.
+func (b *batch) rate(table *v1.TableSpec) float64 {
+	return dslide.LearningRate(table.Optimizer, b.number)
+}
+
+// drop leaves units of a layer out.
+func (b *batch) drop(layer int, hidden []float32) {
+	width := len(hidden) / len(b.points)
+	for i, point := range b.points {
+		b.dropout.Units(layer, point, hidden[i*width:(i+1)*width])
 	}
-	gradient, err := t.steps.HeadBackward(ctx, result, dslide.LearningRate(head.Optimizer, number))
-	if err != nil {
-		return 0, err
-	}
-	for i, h := range hidden {
+}
+
+// mask makes the gradient of a layer's output that of its sum, in place.
+func (b *batch) mask(activated, gradient []float32) {
+	for i, h := range activated {
 		if h == 0 {
 			gradient[i] = 0
+		} else {
+			gradient[i] *= b.dropout.Scale()
 		}
 	}
-	return result.LossSum, t.steps.EmbedBackward(ctx, gradient, dslide.LearningRate(embedding.Optimizer, number))
+}
+
+// step is one training step: the network is hidden = max(sum of feature rows, 0), then hidden =
+// max(W hidden + b, 0) for each dense layer, each with its dropout, and logits = head hidden.
+func (t *trainer) step(ctx context.Context, b *batch) (float64, error) {
+	tables := t.model.Spec().Tables
+	t.steps.Begin()
+	hidden, err := t.steps.EmbedForward(ctx, b.features)
+	if err != nil {
+		return 0, err
+	}
+	layers, err := t.steps.DenseGather(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var inputs [][]float32 // of each layer
+	for i, layer := range layers {
+		dslide.Rectify(hidden)
+		b.drop(i, hidden)
+		inputs = append(inputs, hidden)
+		hidden = layer.Forward(hidden)
+	}
+	dslide.Rectify(hidden)
+	b.drop(len(layers), hidden)
+	t.model.Activate(hidden)
+	result, err := t.steps.HeadForward(ctx, hidden, b.labels)
+	if err != nil {
+		return 0, err
+	}
+	gradient, err := t.steps.HeadBackward(ctx, result, b.rate(tables[len(tables)-1]))
+	if err != nil {
+		return 0, err
+	}
+	b.mask(hidden, gradient)
+	for i := len(layers) - 1; i >= 0; i-- {
+		ofRows, below := layers[i].Backward(inputs[i], gradient)
+		if err := t.steps.DenseScatter(ctx, layers[i], ofRows, b.rate(tables[i+1])); err != nil {
+			return 0, err
+		}
+		b.mask(inputs[i], below)
+		gradient = below
+	}
+	return result.LossSum, t.steps.EmbedBackward(ctx, gradient, b.rate(tables[0]))
 }
 
 func (t *trainer) transform(features *dslide.Sparse) {
@@ -204,13 +268,18 @@ func (t *trainer) evaluate(ctx context.Context, lease *v1.EvaluationLease) error
 	return nil
 }
 
+func (t *trainer) head() string {
+	tables := t.model.Spec().Tables
+	return tables[len(tables)-1].GetName()
+}
+
 func (t *trainer) predict(ctx context.Context, features *dslide.Sparse) ([]uint32, error) {
 	t.transform(features)
 	hidden, err := t.model.Hidden(ctx, features)
 	if err != nil {
 		return nil, err
 	}
-	top, err := t.model.TopK(ctx, t.model.Spec().Tables[1].GetName(), hidden, 1, dslide.Exact)
+	top, err := t.model.TopK(ctx, t.head(), hidden, 1, dslide.Exact)
 	if err != nil {
 		return nil, err
 	}

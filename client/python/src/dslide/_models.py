@@ -67,18 +67,29 @@ async def drop_model(connection: Connection, name: str) -> None:
 
 
 async def grow_model(
-    connection: Connection, name: str, table: str, rows: int, *, dry_run: bool = False
+    connection: Connection,
+    name: str,
+    table: str = "",
+    rows: int = 0,
+    *,
+    labels: int = 0,
+    dry_run: bool = False,
 ) -> model_pb2.ModelSpec:
-    """Gives an embedding or head `rows` rows, while it is trained; the model's spec then.
+    """Gives a table `rows` rows, while the model is trained; the model's spec then.
 
-    With as many as it has nothing changes; with `dry_run` the shards only say whether they have the
-    memory. A `Model` that was made before keeps the spec that it has.
+    The table is an embedding, a head, or a memory, which has room for so many points. `labels`
+    instead gives the model labels, in all tables that follow from them. With as many as it has
+    nothing changes; with `dry_run` the shards only say whether they have the memory. A `Model` that
+    was made before keeps the spec that it has.
 
-    Raises FailedPreconditionError for fewer rows than there are; ResourceExhaustedError.
+    Raises FailedPreconditionError for less than there is; InvalidArgumentError for neither or both;
+    ResourceExhaustedError.
     """
     response = await connection.coordinator.call(
         "GrowModel",
-        coordinator_pb2.GrowModelRequest(model=name, table=table, rows=rows, dry_run=dry_run),
+        coordinator_pb2.GrowModelRequest(
+            model=name, table=table, rows=rows, labels=labels, dry_run=dry_run
+        ),
     )
     grown: model_pb2.ModelSpec = response.spec
     return grown if dry_run else await _open(connection, grown)

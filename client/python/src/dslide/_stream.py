@@ -63,6 +63,7 @@ class ShardStream:
         self._unanswered: deque[_Sent] = deque()
         self._connection: _Connection | None = None
         self._last_resent = 0  # on this connection, the last that was held
+        self._failure: InternalError | None = None  # of the whole stream, for good
         self.packed = False
         self.reconnects = 0
         self._hello()
@@ -95,11 +96,14 @@ class ShardStream:
         """The answer to the oldest operation that has none yet.
 
         Raises the shard's error; DeadlineExceededError or UnavailableError when it cannot be
-        reached in time; DataLossError when it came back without updates that it had confirmed.
+        reached in time; DataLossError when it came back without updates that it had confirmed;
+        InternalError, from then on, when it answers in another order than it was asked.
         """
         held = 0  # refused for the moment, from the front on
         resume_at = 0.0
         while True:
+            if self._failure is not None:
+                raise self._failure
             oldest = self._unanswered[0]
             if held and held >= (self._connection.written if self._connection else 0):
                 time.sleep(max(0.0, min(resume_at, oldest.deadline) - time.monotonic()))
@@ -120,10 +124,13 @@ class ShardStream:
             if answer.sequence < expected or answer.sequence == self._last_resent != expected:
                 continue
             if answer.sequence != expected:
-                raise InternalError(
+                self._failure = InternalError(
                     f"{self._peer.name} answered request {answer.sequence} instead "
-                    f"of {expected}: it does not keep the order"
+                    f"of {expected}: it does not keep the order",
+                    applied=None,
                 )
+                self._disconnect()
+                continue
             error = self._error_of(answer)
             if held == 0 and error is None:
                 return self._take(answer)
@@ -131,6 +138,11 @@ class ShardStream:
                 # A gap in front: an earlier request was refused for good and its number is free.
                 # Sent again, this one gives that number up. A second gap means something else.
                 gap = error.reason == "SEQUENCE_GAP"
+                # Another process owns the shard now: a new stream begins with its greeting.
+                if error.reason == "STALE_GENERATION" and not oldest.held_before:
+                    oldest.held_before = True
+                    self._disconnect()
+                    continue
                 if (
                     not (error.code in _TRANSIENT or (gap and not oldest.held_before))
                     or time.monotonic() >= oldest.deadline

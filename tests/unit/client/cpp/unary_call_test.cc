@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/wire/status_details.h"
 #include "dslide/v1/coordinator.pb.h"
 #include "tests/unit/patience.h"
@@ -28,7 +29,8 @@ class UnaryCallTest : public ::testing::Test {
                          .timeout = kPatience,
                          .retry = {},
                          .repeat = repeat,
-                         .request_id = request_id_};
+                         .request_id = request_id_,
+                         .handshake_patience = handshake_patience_};
     const v1::GetClusterMapRequest request;
     return RunUnaryCall<v1::GetClusterMapRequest, v1::GetClusterMapResponse>(
         call, request,
@@ -37,6 +39,7 @@ class UnaryCallTest : public ::testing::Test {
 
   size_t attempts_ = 0;
   std::string request_id_ = "mine";
+  absl::Duration handshake_patience_ = absl::InfiniteDuration();
 };
 
 TEST_F(UnaryCallTest, WhatTheServerCancelledIsAskedAgain) {
@@ -57,6 +60,22 @@ TEST_F(UnaryCallTest, OtherErrorsAreAnswers) {
   const auto answer = Run(true, {grpc::Status(grpc::StatusCode::NOT_FOUND, "no such model")});
   EXPECT_TRUE(absl::IsNotFound(answer.status())) << answer.status();
   EXPECT_EQ(attempts_, 1u);
+}
+
+TEST_F(UnaryCallTest, AConnectionThatTakesLongIsNoStranger) {
+  handshake_patience_ = absl::ZeroDuration();
+  const auto unreached = [](absl::string_view why) {
+    return grpc::Status(
+        grpc::StatusCode::UNAVAILABLE,
+        absl::StrCat("failed to connect to all addresses; last error: UNKNOWN: ", why));
+  };
+  const auto slow =
+      Run(true, {unreached("ipv4:10.0.0.1:7000: tcp handshaker shutdown"), grpc::Status::OK});
+  EXPECT_TRUE(slow.ok()) << slow.status();
+  attempts_ = 0;
+  const auto stranger = Run(true, {unreached("Ssl handshake failed: SSL_ERROR_SSL")});
+  EXPECT_TRUE(absl::IsPermissionDenied(stranger.status())) << stranger.status();
+  EXPECT_THAT(stranger.status().message(), HasSubstr("check --tls-ca"));
 }
 
 TEST_F(UnaryCallTest, AnErrorNamesTheRequest) {

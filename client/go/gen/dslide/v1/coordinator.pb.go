@@ -823,12 +823,17 @@ func (x *RegisterModelResponse) GetCreated() bool {
 type GrowModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Of the role "embedding" or "head".
+	// Of the role "embedding", "head" or "memory". A memory has room for as many points; it grows
+	// beside label trees alone, since all shards have all of its points then. With the head of a
+	// model that has a memory grow all labels, as by `labels`.
 	Table string `protobuf:"bytes,2,opt,name=table,proto3" json:"table,omitempty"`
 	// What it has afterwards. Those it has are left as they are; fewer are FAILED_PRECONDITION.
 	Rows int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Only asks the shards whether they have the memory.
-	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Instead of table and rows: the labels that the model has afterwards, in its head, its memory,
+	// its label trees and linear rows.
+	Labels        int64 `protobuf:"varint,5,opt,name=labels,proto3" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -891,11 +896,19 @@ func (x *GrowModelRequest) GetDryRun() bool {
 	return false
 }
 
+func (x *GrowModelRequest) GetLabels() int64 {
+	if x != nil {
+		return x.Labels
+	}
+	return 0
+}
+
 type GrowModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As it is, or with dry_run would be, afterwards.
-	Spec          *ModelSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	RowsBefore    int64      `protobuf:"varint,2,opt,name=rows_before,json=rowsBefore,proto3" json:"rows_before,omitempty"`
+	Spec *ModelSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Of the table; or labels, where they were asked for.
+	RowsBefore    int64 `protobuf:"varint,2,opt,name=rows_before,json=rowsBefore,proto3" json:"rows_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5298,12 +5311,13 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\x14RegisterModelRequest\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.dslide.v1.ModelSpecR\x04spec\"1\n" +
 	"\x15RegisterModelResponse\x12\x18\n" +
-	"\acreated\x18\x01 \x01(\bR\acreated\"k\n" +
+	"\acreated\x18\x01 \x01(\bR\acreated\"\x83\x01\n" +
 	"\x10GrowModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05table\x18\x02 \x01(\tR\x05table\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"^\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x16\n" +
+	"\x06labels\x18\x05 \x01(\x03R\x06labels\"^\n" +
 	"\x11GrowModelResponse\x12(\n" +
 	"\x04spec\x18\x01 \x01(\v2\x14.dslide.v1.ModelSpecR\x04spec\x12\x1f\n" +
 	"\vrows_before\x18\x02 \x01(\x03R\n" +

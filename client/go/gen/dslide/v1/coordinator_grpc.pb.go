@@ -75,8 +75,8 @@ type CoordinatorServiceClient interface {
 	RegisterModel(ctx context.Context, in *RegisterModelRequest, opts ...grpc.CallOption) (*RegisterModelResponse, error)
 	// By name, a page at a time. Retry: safe.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// Gives a table of a registered model more rows, on every shard, while it is trained. Rows that
-	// are there stay as they are. Retry: safe.
+	// Gives a table of a registered model more rows, or the model more labels, on every shard, while
+	// it is trained. Rows that are there stay as they are. Retry: safe.
 	GrowModel(ctx context.Context, in *GrowModelRequest, opts ...grpc.CallOption) (*GrowModelResponse, error)
 	// Leaves labels of a registered model out of every prediction, or takes them in again, on every
 	// shard, while it is used. INVALID_ARGUMENT BAD_ROW_ID for a text that names none, OUT_OF_RANGE for
@@ -490,8 +490,8 @@ type CoordinatorServiceServer interface {
 	RegisterModel(context.Context, *RegisterModelRequest) (*RegisterModelResponse, error)
 	// By name, a page at a time. Retry: safe.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// Gives a table of a registered model more rows, on every shard, while it is trained. Rows that
-	// are there stay as they are. Retry: safe.
+	// Gives a table of a registered model more rows, or the model more labels, on every shard, while
+	// it is trained. Rows that are there stay as they are. Retry: safe.
 	GrowModel(context.Context, *GrowModelRequest) (*GrowModelResponse, error)
 	// Leaves labels of a registered model out of every prediction, or takes them in again, on every
 	// shard, while it is used. INVALID_ARGUMENT BAD_ROW_ID for a text that names none, OUT_OF_RANGE for

@@ -609,7 +609,10 @@ type MemorySpec struct {
 	// costs). "auto", the default: by the rows of the table; "exact"; "impact": the nearest of those
 	// that share large products with the query; "hashed": of those that share features which hashing
 	// chose for both.
-	Search        *string `protobuf:"bytes,5,opt,name=search,proto3,oneof" json:"search,omitempty"`
+	Search *string `protobuf:"bytes,5,opt,name=search,proto3,oneof" json:"search,omitempty"`
+	// The labels for which the model was made, where it has more by now. Rows of label trees and
+	// linear rows are numbered by it (docs/understand/wire.md). 0: `labels`; else below it.
+	BaseLabels    *int64 `protobuf:"varint,6,opt,name=base_labels,json=baseLabels,proto3,oneof" json:"base_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -677,6 +680,13 @@ func (x *MemorySpec) GetSearch() string {
 		return *x.Search
 	}
 	return ""
+}
+
+func (x *MemorySpec) GetBaseLabels() int64 {
+	if x != nil && x.BaseLabels != nil {
+		return *x.BaseLabels
+	}
+	return 0
 }
 
 // Trees whose leaves are the labels.
@@ -858,7 +868,7 @@ type TableSpec struct {
 	Trees *LabelTreesSpec `protobuf:"bytes,12,opt,name=trees,proto3" json:"trees,omitempty"`
 	// Of the role "linear" alone.
 	Linear *LinearSpec `protobuf:"bytes,13,opt,name=linear,proto3" json:"linear,omitempty"`
-	// Embedding and head: the rows for which the table was made, where it has more: with room to
+	// Embedding, head and memory: the rows for which the table was made, where it has more: with room to
 	// spare, or grown (CoordinatorService.GrowModel). What is chosen by the number of rows is chosen
 	// by this one. 0: `rows`; else below it.
 	BaseRows      *int64 `protobuf:"varint,14,opt,name=base_rows,json=baseRows,proto3,oneof" json:"base_rows,omitempty"`
@@ -1475,7 +1485,7 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"\x13_sampled_candidatesB\x11\n" +
 	"\x0f_recall_samplesB\x15\n" +
 	"\x13_recall_every_stepsB\r\n" +
-	"\v_fixed_bias\"\x89\x02\n" +
+	"\v_fixed_bias\"\xbf\x02\n" +
 	"\n" +
 	"MemorySpec\x12#\n" +
 	"\n" +
@@ -1486,12 +1496,15 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"candidates\x18\x03 \x01(\x03H\x02R\n" +
 	"candidates\x88\x01\x01\x12\x1b\n" +
 	"\x06labels\x18\x04 \x01(\x03H\x03R\x06labels\x88\x01\x01\x12\x1b\n" +
-	"\x06search\x18\x05 \x01(\tH\x04R\x06search\x88\x01\x01B\r\n" +
+	"\x06search\x18\x05 \x01(\tH\x04R\x06search\x88\x01\x01\x12$\n" +
+	"\vbase_labels\x18\x06 \x01(\x03H\x05R\n" +
+	"baseLabels\x88\x01\x01B\r\n" +
 	"\v_neighboursB\x13\n" +
 	"\x11_similarity_powerB\r\n" +
 	"\v_candidatesB\t\n" +
 	"\a_labelsB\t\n" +
-	"\a_search\"\xc3\x01\n" +
+	"\a_searchB\x0e\n" +
+	"\f_base_labels\"\xc3\x01\n" +
 	"\x0eLabelTreesSpec\x12\x19\n" +
 	"\x05trees\x18\x01 \x01(\x03H\x00R\x05trees\x88\x01\x01\x12$\n" +
 	"\vleaf_labels\x18\x02 \x01(\x03H\x01R\n" +

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/command_line.h"
 #include "client/cli/console/exit_codes.h"
+#include "core/spec/tree_shape.h"
 
 namespace dslide::cli {
 namespace {
@@ -53,37 +54,84 @@ TEST(ModelPlanTest, AddsUpTheFullestShard) {
   EXPECT_FALSE(plan->fits.has_value());
 }
 
-TEST(ModelPlanTest, GuessesWhatTablesOfRecordsTake) {
+// With tables of records of a million points and 100,000 labels beside the network.
+PlanInput WithRecords() {
   PlanInput input = Input();
-  input.features_per_sample = 20;
-  input.labels_per_sample = 5;
   const auto add = [&](const char* name, TableRole role, int64_t rows) {
     TableSpec& table = input.spec.tables.emplace_back();
     table.name = name;
     table.role = role;
     table.rows = rows;
   };
-  add("memory", TableRole::kMemory, 1'000'000);
-  add("trees", TableRole::kLabelTrees, 8);
-  add("linear", TableRole::kLinear, 110'000);
+  add("points", TableRole::kMemory, 1'000'000);
+  add("trees", TableRole::kLabelTrees, 10);
   input.spec.tables[2].memory.labels = 100'000;
-  const auto plan = MakePlan(input);
+  input.spec.tables[3].trees.depth = 11;
+  const TreeShape shape = ShapeOfTrees(input.spec.tables[2].memory, input.spec.tables[3].trees);
+  add("linear", TableRole::kLinear, shape.num_rows());
+  add("fusion", TableRole::kFusion, 1);
+  input.content = ComponentContent{.points = 1'000'000,
+                                   .features = 5000,
+                                   .features_per_point = 20,
+                                   .labels_per_point = 5,
+                                   .record_bytes = 156,
+                                   .index_bytes = 4e8,
+                                   .centroids = {.rows = 100'000, .weights = 4e6},
+                                   .clusters = {.rows = 8'000, .weights = 16e6},
+                                   .labels = {.rows = 400'000, .weights = 40e6}};
+  return input;
+}
+
+TEST(ModelPlanTest, TablesOfRecordsHoldTheirContent) {
+  const auto plan = MakePlan(WithRecords());
   ASSERT_TRUE(plan.ok()) << plan.status();
   const std::vector<TablePlan>& tables = plan->shard.tables;
-  // Of replicated tables each shard has all rows. 20 features of 6 bytes and 5 labels of 4.
-  EXPECT_EQ(tables[2].rows, 1'000'000);
-  EXPECT_EQ(tables[2].record_bytes, 140);
-  EXPECT_GT(tables[2].total(), 1'000'000 * 140);
-  EXPECT_LT(tables[2].total(), 1'000'000 * 180);
-  EXPECT_EQ(tables[3].record_bytes, 4 * 65'536);
-  EXPECT_NEAR(tables[4].rows, 27'500, 1024);
+  // Where rows are solved each shard has all points; it looks for neighbours among its own.
+  EXPECT_EQ(tables[2].records, 1'000'000);
+  EXPECT_EQ(tables[2].bytes.weights, 1'000'000 * 176);  // with size, malloc's word and rounding
+  EXPECT_EQ(tables[2].bytes.overhead, 1'000'000 * 8);
+  EXPECT_EQ(tables[2].index_bytes, 100'000'000 + 1'000'000 * (8 + 5 * 4) + 8 * 100'000);
+  // Four trees and the labels' points, each 65,536 labels and the rest.
+  EXPECT_EQ(tables[3].records, 10);
+  EXPECT_NEAR(tables[3].bytes.weights, 5 * 4 * 100'000, 5 * 64);
+  // A quarter of the sparse rows: 8 bytes, 6 a weight, and rounding up.
+  const double rows = 508'000 / 4.0;
+  EXPECT_NEAR(tables[4].records, rows, rows / 100);
+  EXPECT_NEAR(tables[4].bytes.weights, 60e6 * 6 / 4 + rows * 30, 60e6 * 6 / 4 * .02);
+  EXPECT_EQ(tables[4].index_bytes, 0);
+  EXPECT_EQ(tables[5].records, 1);
   EXPECT_EQ(plan->parameters, MakePlan(Input())->parameters);
-  EXPECT_GT(plan->wire.step_bytes, 0);
+}
 
-  input.spec.tables.erase(input.spec.tables.begin(), input.spec.tables.begin() + 2);
+TEST(ModelPlanTest, SaysWhatATrainingOfRecordsSends) {
+  PlanInput input = WithRecords();
+  const auto plan = MakePlan(input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_TRUE(plan->records.has_value());
+  const RecordPlan& records = *plan->records;
+  // To each of four shards: a value and an id of at most 2 bytes for each feature, an id of 3 bytes
+  // for each label, and number and counts.
+  EXPECT_NEAR(records.points_sent, 4e6 * (20 * 6 + 5 * 3 + 6), 4e6 * 10);
+  EXPECT_NEAR(records.trees_sent, 4 * 5 * 4 * 100'000, 1e5);
+  // The steps, and 2,000 held-out points of at most 3 kB after each epoch.
+  const double steps = 4.0 * static_cast<double>(plan->wire.request_bytes) * 998'000 / 256;
+  const auto epochs = static_cast<double>(input.spec.training.max_epochs);
+  EXPECT_GT(records.network_sent, epochs * steps);
+  EXPECT_LT(records.network_sent, epochs * (steps + 2'000 * 4'000));
+  EXPECT_GT(records.queries_sent, 4e6 * 120);
+  // All points on every shard, the sparse rows once, and the network.
+  const double rows = 508'000 * 8 + 60e6 * 6 + 5001 * 1600.0 + 100'000 * 1600.0;
+  EXPECT_NEAR(records.checkpoint_bytes, 4e6 * 156 + rows, (4e6 + 608'000) * 20);
+
+  // Neighbours alone: no network, no rows to solve, each point on one shard.
+  input.spec.tables = {input.spec.tables[2]};
   const auto alone = MakePlan(input);
   ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->shard.tables[0].records, 250'000);
   EXPECT_EQ(alone->wire.step_bytes, 0);
+  EXPECT_NEAR(alone->records->points_sent, records.points_sent / 4, 1e5);
+  EXPECT_EQ(alone->records->trees_sent, 0);
+  EXPECT_EQ(alone->records->queries_sent, 0);
 }
 
 TEST(ModelPlanTest, CountsTheBytesOfAStep) {
@@ -196,7 +244,45 @@ TEST(PlanCommandTest, SpeaksToMachinesAndPeople) {
   EXPECT_THAT(json["remedies"], IsEmpty());
 }
 
+TEST(PlanCommandTest, PlansWhatDataWouldGet) {
+  const std::vector<std::string> sizes = {"--points",
+                                          "100000",
+                                          "--features",
+                                          "50000",
+                                          "--rows",
+                                          "20000",
+                                          "--features-per-sample",
+                                          "20",
+                                          "--shards",
+                                          "2",
+                                          "--labels-per-sample",
+                                          "5"};
+  std::vector<std::string> json_args = sizes;
+  json_args.insert(json_args.end(), {"-o", "json"});
+  const PlanOutcome outcome = Plan(json_args);
+  ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("Without a spec: a memory"));
+  const auto json = nlohmann::json::parse(outcome.out);
+  ASSERT_EQ(json["tables"].size(), 6u);
+  EXPECT_EQ(json["tables"][2]["records"], 100'000);
+  EXPECT_EQ(json["components"]["from_data"], false);
+  EXPECT_EQ(json["components"]["centroids"]["rows"], 20'000);
+  EXPECT_EQ(json["components"]["label_rows"]["rows"], 80'000);
+  EXPECT_GT(json["components"]["checkpoint_bytes"], 2 * 100'000 * 156);
+  const PlanOutcome text = Plan(sizes);
+  EXPECT_EQ(text.code, kExitOk) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("A checkpoint takes"));
+  // More of everything takes more.
+  std::vector<std::string> more = json_args;
+  more[1] = "200000";
+  EXPECT_GT(nlohmann::json::parse(Plan(more).out)["shard_bytes"], json["shard_bytes"]);
+}
+
 TEST(PlanCommandTest, WrongFlagsAreNamed) {
+  EXPECT_THAT(Plan({"--points", "5"}).err, HasSubstr("--rows"));
+  EXPECT_THAT(Plan({"--points", "5", "--rows", "5"}).err, HasSubstr("--features"));
+  EXPECT_THAT(Plan({"--data", "nowhere.txt"}).err, HasSubstr("nowhere.txt"));
+  EXPECT_THAT(Plan({"--data", "nowhere.txt", "--rows", "5"}).err, HasSubstr("leave them out"));
   EXPECT_THAT(Plan({"--features", "5"}).err, HasSubstr("--rows"));
   EXPECT_THAT(Plan({"--rows", "5"}).err, HasSubstr("--features"));
   const std::vector<std::string> sizes = {"--rows", "5000", "--features", "5"};

@@ -55,7 +55,7 @@ class SequenceCheckTest : public ::testing::Test {
 
   using Lines = std::vector<std::string>;
   const std::string client_ = std::string(16, 'c');
-  Verdicts verdicts_{nullptr};
+  Verdicts verdicts_{ChapterSet::All(), nullptr};
   SequenceCheck check_;
 };
 
@@ -126,7 +126,8 @@ TEST_F(SequenceCheckTest, AClientSaysGoodBye) {
 
 TEST(VerdictsTest, OneKindOfMistakeIsToldOnceAndCounted) {
   std::vector<std::string> told;
-  Verdicts verdicts([&](const Mistake& mistake) { told.push_back(Describe(mistake)); });
+  Verdicts verdicts(ChapterSet::All(),
+                    [&](const Mistake& mistake) { told.push_back(Describe(mistake)); });
   const Mistake mistake{.chapter = Chapter::kTopK,
                         .call = "TopK",
                         .where = "shard 1",

@@ -126,18 +126,6 @@ TEST(LongRowsTest, AreTheLongestOnceCentred) {
       rows.rows());
 }
 
-TEST(LongRowsTest, WideRowsAreHalfAsMany) {
-  constexpr int64_t kRows = LongRows::kMost / 2 + 100;
-  TableSpec spec = LongSpec(kRows);
-  spec.dim = LongRows::kMostColumns + 1;
-  const auto map = SlotMap::Deal(spec.num_slots, std::vector<double>(1, 1.0));
-  const auto head = HeadTable::Create(spec, 1, ShardRows(*map, ShardId(0), kRows), Parallelism{1});
-  ASSERT_TRUE(head.ok()) << head.status();
-  const LongRows rows =
-      LongRows::Measure(RowReader((*head)->store()), (*head)->index()->mean(), Parallelism{1});
-  EXPECT_EQ(static_cast<int64_t>(rows.rows().size()), LongRows::kMost / 2);
-}
-
 TEST(LongRowsTest, TheNearOnesAreThoseOfASort) {
   const auto head = LongHead(600);
   const LongQueries queries = MakeLongQueries(*head);

@@ -5,8 +5,6 @@
 
 #include <cstring>
 
-#include "core/base/counter_rng.h"
-
 namespace dslide {
 namespace {
 
@@ -31,29 +29,6 @@ TEST(SparseRow, DropsSmallWeightsAndCleansUp) {
   row.Clear();
   EXPECT_THAT(row.weights, Each(0.0f));
   EXPECT_THAT(row.is_touched, Each(0));
-}
-
-TEST(SparseRow, BothWaysToScoreAreEqualToTheLastBit) {
-  CounterRng rng(5);
-  for (int round = 0; round < 200; ++round) {
-    DenseRow row;
-    row.Resize(3000);
-    for (uint64_t i = 0; i < 1 + rng.NextBelow(1500); ++i) {
-      const auto column = static_cast<uint32_t>(rng.NextBelow(3000));
-      row.Touch(column);
-      row.weights[column] = rng.NextGaussian();
-    }
-    const std::string record = EncodeSparseRow(row, 0.125f, 1, 0);
-    std::vector<float> input(3000);
-    std::vector<RowId> features;
-    for (uint32_t feature = 0; feature < 3000; ++feature) {
-      if (rng.NextBelow(200) != 0) continue;
-      features.push_back(RowId(feature));
-      input[feature] = rng.NextGaussian();
-    }
-    const SparseRowView view(record.data());
-    EXPECT_EQ(view.Score(input.data()), view.Score(input.data(), features));
-  }
 }
 
 TEST(SparseRow, DamageIsFound) {

@@ -20,7 +20,7 @@ class CoordinatorGrowthTest : public CoordinatorFixture {
  protected:
   absl::StatusOr<ModelGrowth> Grow(int64_t rows, bool dry_run = false) {
     return coordinator_->GrowModel(
-        {.model = "m", .table = "head", .rows = rows, .dry_run = dry_run}, kTimeout);
+        {.model = "m", .growth = {.table = "head", .rows = rows}, .dry_run = dry_run}, kTimeout);
   }
   int64_t RowsOn(const std::string& address) {
     return shards_.With(address,
@@ -62,10 +62,11 @@ TEST_F(CoordinatorGrowthTest, TrainersOfBeforeJoinAndLargerOnesAreToldWhatToDo) 
 TEST_F(CoordinatorGrowthTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
   StartWithModel();
   EXPECT_EQ(Grow(99).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(
-      ReasonOf(coordinator_->GrowModel({.model = "other", .table = "head", .rows = 150}, kTimeout)
-                   .status()),
-      reason::kUnknownModel);
+  EXPECT_EQ(ReasonOf(coordinator_
+                         ->GrowModel({.model = "other", .growth = {.table = "head", .rows = 150}},
+                                     kTimeout)
+                         .status()),
+            reason::kUnknownModel);
   shards_.With("b:1", [](auto& shard) {
     shard.create_failure = absl::ResourceExhaustedError("9 bytes are left");
   });

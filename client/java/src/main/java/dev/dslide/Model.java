@@ -227,9 +227,14 @@ public final class Model {
     return new Network(this).hidden(features);
   }
 
+  /** Makes sums the input of a dense layer, in place: max(x, 0). */
+  public static void rectify(float[] sums) {
+    Network.rectify(sums);
+  }
+
   /**
-   * Makes sums of feature rows the input of a head that follows the embedding, in place: max(x, 0),
-   * rounded where the model's activations are bf16.
+   * Makes sums of feature rows, or those of the last dense layer, the input of the head, in place: max(x,
+   * 0), rounded where the model's activations are bf16.
    */
   public void activate(float[] sums) {
     Network.rectify(sums);

@@ -45,7 +45,7 @@ final class Network {
     float[] hidden = Matrices.sum(cluster.shards(), sums, features.size(), (int) embedding.getDim());
     rectify(hidden);
     for (TableSpec table : dense) {
-      hidden = layer(table, hidden, features.size());
+      hidden = layer(table, hidden);
     }
     if (model.halves()) {
       Numbers.roundToBf16(hidden);
@@ -70,33 +70,12 @@ final class Network {
   }
 
   /** max(W h + b, 0) of each sample; each shard holds some rows of W. */
-  private float[] layer(TableSpec table, float[] hidden, int samples) {
-    int units = (int) table.getRows();
-    int dim = (int) table.getDim();
+  private float[] layer(TableSpec table, float[] hidden) {
     RowBlock[] blocks = new RowBlock[cluster.numShards()];
     cluster.shards().each(shard -> blocks[shard.ordinal()] = read(shard, StepRequest.newBuilder().setDenseGather(
         DenseGather.newBuilder().setTable(table.getName()).setAveraged(averages(table)))).getDenseGather().getRows());
-    float[] out = new float[samples * units];
-    int found = 0;
-    for (Shard shard : cluster.shards()) {
-      RowBlock block = blocks[shard.ordinal()];
-      int[] ids = Numbers.toIds(block.getRowIds());
-      float[] weights = Matrices.numbers(shard.peer(), block.getValues(), ids.length, ids.length == 0 ? 0 : dim);
-      float[] biases = Numbers.toFloats(block.getBiases());
-      for (int i = 0; i < ids.length; i++) {
-        for (int sample = 0; sample < samples; sample++) {
-          float sum = biases[i];
-          for (int j = 0; j < dim; j++) {
-            sum += weights[i * dim + j] * hidden[sample * dim + j];
-          }
-          out[sample * units + ids[i]] = Math.max(sum, 0);
-        }
-      }
-      found += ids.length;
-    }
-    if (found != units) {
-      throw Failures.internal("the shards answered %d of the %d rows of table \"%s\"", found, units, table.getName());
-    }
+    float[] out = new DenseLayer(table, cluster.shards(), blocks).forward(hidden);
+    rectify(out);
     return out;
   }
 

@@ -91,6 +91,25 @@ public final class Sparse {
     return this;
   }
 
+  /** Whether an id of a sample, at a place in it, stays. */
+  interface Filter {
+    boolean keeps(int sample, int place);
+  }
+
+  /** Those ids that stay, with their values times a factor. */
+  Sparse filtered(Filter filter, float factor) {
+    var kept = new Sparse();
+    for (int sample = 0; sample < size; sample++) {
+      for (int i = offsets[sample]; i < offsets[sample + 1]; i++) {
+        if (filter.keeps(sample, i - offsets[sample])) {
+          kept.addId(ids[i], values[i] * factor);
+        }
+      }
+      kept.endSample();
+    }
+    return kept;
+  }
+
   void check(TableSpec table, long rows, String kind) {
     String what = kind + " of table \"" + table.getName() + "\"";
     if (size < 1 || size > MAX_SAMPLES) {

@@ -143,6 +143,10 @@ final class StepStream {
       if (response.getSequence() < sequence.next()) {
         continue; // of an operation that was given up
       }
+      if (response.getSequence() > sequence.next()) {
+        throw Status.INTERNAL.withDescription("it answered request " + response.getSequence() + " instead of "
+            + sequence.next() + ": it does not keep the order").asRuntimeException();
+      }
       if (response.hasError()) {
         throw Failures.ofStep(peer(), "Step", requestId, response.getError());
       }

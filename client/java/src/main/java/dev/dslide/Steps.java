@@ -2,12 +2,15 @@ package dev.dslide;
 
 import com.google.protobuf.ByteString;
 import dev.dslide.hashing.HashFamily;
+import dev.dslide.v1.DenseGather;
+import dev.dslide.v1.DenseScatter;
 import dev.dslide.v1.EmbedBackward;
 import dev.dslide.v1.HeadBackward;
 import dev.dslide.v1.HeadForward;
 import dev.dslide.v1.HeadForwardResult;
 import dev.dslide.v1.JobSpec;
 import dev.dslide.v1.Matrix;
+import dev.dslide.v1.RowBlock;
 import dev.dslide.v1.StepRequest;
 import dev.dslide.v1.StepResponse;
 import dev.dslide.v1.TableSpec;
@@ -21,9 +24,9 @@ import java.util.function.ObjIntConsumer;
 /**
  * The training steps of one client, one after the other, on all shards.
  *
- * <p>A step is {@link #begin}, {@link #embedForward}, what the program computes, {@link #headForward},
- * {@link #headBackward}, what the program computes, {@link #embedBackward}. The shards keep its contexts
- * between them.
+ * <p>A step is {@link #begin}, {@link #embedForward}, {@link #denseGather} where the model has dense layers,
+ * what the program computes, {@link #headForward}, {@link #headBackward}, what the program computes,
+ * {@link #denseScatter} of each layer, {@link #embedBackward}. The shards keep its contexts between them.
  *
  * <p>Belongs to one thread at a time. A program that wants several steps in flight opens several, each in
  * a thread of its own. A {@link dev.dslide.errors.DataLossException} with the reason LOST_UPDATES: a shard
@@ -77,13 +80,17 @@ public final class Steps implements AutoCloseable {
     step++;
   }
 
-  /** Does one operation on all shards beside each other. */
+  /** Does one operation on all shards beside each other, but for those that get none: null. */
   private void each(Function<Shard, StepRequest.Builder> operation, ObjIntConsumer<StepResponse> take) {
     if (step == 0) {
       throw Failures.of(Status.Code.FAILED_PRECONDITION, "no step was begun: call begin()");
     }
-    shards.each(shard -> take.accept(streams.get(shard.ordinal()).run(
-        operation.apply(shard).setStep(step).setFirstOpenStep(step)), shard.ordinal()));
+    shards.each(shard -> {
+      StepRequest.Builder request = operation.apply(shard);
+      if (request != null) {
+        take.accept(streams.get(shard.ordinal()).run(request.setStep(step).setFirstOpenStep(step)), shard.ordinal());
+      }
+    });
   }
 
   private TableSpec embedding() {
@@ -114,6 +121,28 @@ public final class Steps implements AutoCloseable {
         streams.get(shard.ordinal()).packed())),
         (response, ordinal) -> sums[ordinal] = response.getEmbedForward().getPartial());
     return Matrices.sum(shards, sums, features.size(), (int) table.getDim());
+  }
+
+  /** The dense layers of the model, in their order, as they are now. */
+  public List<DenseLayer> denseGather() {
+    List<DenseLayer> layers = new ArrayList<>();
+    for (TableSpec table : model.spec().getTablesList().subList(1, model.spec().getTablesCount() - 1)) {
+      RowBlock[] parts = new RowBlock[shards.size()];
+      var request = DenseGather.newBuilder().setTable(table.getName()).build();
+      each(shard -> StepRequest.newBuilder().setDenseGather(request),
+          (response, ordinal) -> parts[ordinal] = response.getDenseGather().getRows());
+      layers.add(new DenseLayer(table, shards, parts));
+    }
+    return layers;
+  }
+
+  /** Updates all rows of a layer once each, at a learning rate. */
+  public void denseScatter(DenseLayer layer, DenseLayer.Gradients gradients, double learningRate) {
+    each(shard -> {
+      RowBlock mine = layer.part(shard.ordinal(), gradients);
+      return mine == null ? null : StepRequest.newBuilder().setDenseScatter(DenseScatter.newBuilder()
+          .setTable(layer.table().getName()).setGradients(mine).setLearningRate(learningRate));
+    }, (response, ordinal) -> {});
   }
 
   /**
