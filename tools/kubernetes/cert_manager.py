@@ -9,6 +9,7 @@ from cluster import Cluster, ClusterError, wait_until
 from issued_certificates import IssuedCertificates
 from lasting_training import FAST, SLOWLY, Training
 from late_objects import apply_when_possible
+from operator_images import CERT_MANAGER_TAG
 from release import Release
 from steps import Steps
 
@@ -21,9 +22,11 @@ ISSUERS = _FOLDER / "issuers.yaml"
 
 
 def install(cluster: Cluster, charts: pathlib.Path) -> None:
+    # A chart that was not released names no version.
+    tags = [f"{part}image.tag={CERT_MANAGER_TAG}" for part in ("", "webhook.", "cainjector.")]
     cluster.helm("install", "cert-manager", charts / "cert-manager", "--namespace",
                  "cert-manager", "--create-namespace", "--wait", "--timeout", "6m", "--set",
-                 "crds.enabled=true,startupapicheck.enabled=false")
+                 ",".join(["crds.enabled=true,startupapicheck.enabled=false", *tags]))
 
 
 class _Renewal:

@@ -11,6 +11,7 @@ import image_archive
 
 USER = "65534:65534"
 JETSTACK = "quay.io/jetstack/cert-manager"
+CERT_MANAGER_TAG = "v1.21.2"
 PROMETHEUS_OPERATOR = "quay.io/prometheus-operator"
 KUEUE = "us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue"
 
@@ -25,7 +26,7 @@ class Image:
 
 IMAGES = (
     Image(f"{KUEUE}:release-0.17", "kueue", "/manager"),
-    *(Image(f"{JETSTACK}-{part}:v1.21.2", "cert-manager", "/cert-manager", part)
+    *(Image(f"{JETSTACK}-{part}:{CERT_MANAGER_TAG}", "cert-manager", "/cert-manager", part)
       for part in ("controller", "webhook", "cainjector")),
     Image(f"{PROMETHEUS_OPERATOR}/prometheus-operator:v0.85.0", "operator", "/bin/operator"),
     Image(f"{PROMETHEUS_OPERATOR}/prometheus-config-reloader:v0.85.0",
