@@ -64,6 +64,8 @@ expect 2 '^usage: helm.sh' tools/helm/helm.sh
 expect 1 '^$' tools/helm/helm.sh --find /nonexistent
 expect 2 '^usage: programs.sh' tools/kubernetes/programs.sh
 expect 1 '^$' tools/kubernetes/programs.sh --find /nonexistent
+expect 2 '^usage: operators.sh' tools/kubernetes/operators.sh
+expect 1 '^$' tools/kubernetes/operators.sh --find /nonexistent
 expect 2 "unknown argument 'smok'" ./run kubernetes smok
 expect 2 "nodes needs a value" ./run kubernetes --nodes
 expect 2 '^usage: install.sh' tools/kubernetes-definitions/install.sh

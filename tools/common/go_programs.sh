@@ -32,6 +32,17 @@ use_go() {
   fi
 }
 
+# build_module FOLDER OUTPUT FLAGS...: all programs that FOLDER/programs.go names, into OUTPUT.
+build_module() {
+  local name="${1##*/}" output="$2" packages
+  cp -r "$1" "$GOPATH/$name"
+  shift 2
+  cd "$GOPATH/$name"
+  echo "   building $name" >&2
+  mapfile -t packages < <(sed -n 's/.*_ "\(.*\)"/\1/p' programs.go)
+  go build -mod=readonly "$@" -o "$output/" "${packages[@]}" </dev/null >&2
+}
+
 # provide_go_program MODULE VERSION GO [--find] FOLDER: prints FOLDER/VERSION/NAME, the program that
 # the module's path ends with. Builds it when it is missing; --find only looks.
 provide_go_program() {

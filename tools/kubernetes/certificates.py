@@ -28,11 +28,39 @@ SERVERS = [Server("coordinator", f"{RELEASE}-coordinator-0.{SERVICES['coordinato
              for number in range(2))]
 
 
-class Certificates:
-    def __init__(self, cluster: Cluster, dslide: pathlib.Path) -> None:
+class CertificateFolder:
+    """ca.crt, and ROLE.crt and ROLE.key of each role."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
         self._cluster = cluster
+        self._folder = cluster.work / name
+
+    def login(self) -> list[str]:
+        """Flags of dslide for an operator."""
+        return [f"--tls-ca={self._folder / 'ca.crt'}",
+                f"--tls-cert={self._folder / 'operator.crt'}",
+                f"--tls-key={self._folder / 'operator.key'}"]
+
+    def own_serial(self, role: str) -> str:
+        return self._cluster.resolving("openssl", "x509", "-noout", "-serial", "-in",
+                                       self._folder / f"{role}.crt")
+
+    def is_shown(self, server: Server) -> bool:
+        """Whether who connects is shown the role's newest certificate."""
+        shown = (f"openssl s_client -connect {server.host}:{server.port} -alpn h2 </dev/null"
+                 " 2>/dev/null | openssl x509 -noout -serial")
+        try:
+            return self._cluster.resolving("sh", "-c", shown) == self.own_serial(server.role)
+        except ClusterError:
+            return False
+
+
+class Certificates(CertificateFolder):
+    """Of an authority of their own."""
+
+    def __init__(self, cluster: Cluster, dslide: pathlib.Path) -> None:
+        super().__init__(cluster, "certificates")
         self._dslide = dslide
-        self._folder = cluster.work / "certificates"
         self._make("dev", "--output", self._folder)
 
     def _make(self, command: str, *arguments: str | pathlib.Path) -> None:
@@ -51,19 +79,3 @@ class Certificates:
             files = {"tls.crt": f"{role}.crt", "tls.key": f"{role}.key", "ca.crt": "ca.crt"}
             release.put_secret(f"{RELEASE}-{role}-tls", {
                 name: self._folder / file for name, file in files.items()})
-
-    def login(self) -> list[str]:
-        """Flags of dslide for an operator."""
-        return [f"--tls-ca={self._folder / 'ca.crt'}",
-                f"--tls-cert={self._folder / 'operator.crt'}",
-                f"--tls-key={self._folder / 'operator.key'}"]
-
-    def is_shown(self, server: Server) -> bool:
-        """Whether who connects is shown the role's newest certificate."""
-        shown = (f"openssl s_client -connect {server.host}:{server.port} -alpn h2 </dev/null"
-                 " 2>/dev/null | openssl x509 -noout -serial")
-        own = ("openssl", "x509", "-noout", "-serial", "-in", self._folder / f"{server.role}.crt")
-        try:
-            return self._cluster.resolving("sh", "-c", shown) == self._cluster.resolving(*own)
-        except ClusterError:
-            return False

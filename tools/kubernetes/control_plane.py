@@ -24,6 +24,7 @@ def make_certificates(authority: Authority, nodes: list[NodePlace]) -> pathlib.P
     authority.issue("admin", "/O=system:masters/CN=admin", "DNS:admin")
     authority.issue("kubelet-client", "/O=system:masters/CN=apiserver-kubelet-client",
                     "DNS:apiserver")
+    authority.issue("front-proxy", "/CN=front-proxy", "DNS:front-proxy")
     for node in nodes:
         authority.issue(node.name, f"/O=system:nodes/CN=system:node:{node.name}",
                         f"IP:{node.address}", f"DNS:{node.name}")
@@ -57,7 +58,15 @@ def start_api(daemons: Daemons, authority: Authority) -> None:
         "--service-account-issuer", "https://kubernetes.default.svc",
         "--service-account-key-file", path("accounts.pub"),
         "--service-account-signing-key-file", path("accounts.key"),
-        "--authorization-mode", "Node,RBAC", "--allow-privileged=true")
+        "--authorization-mode", "Node,RBAC", "--allow-privileged=true",
+        # For API servers of others, which ask on behalf of its clients.
+        "--requestheader-client-ca-file", path("ca.crt"),
+        "--requestheader-allowed-names", "front-proxy",
+        "--requestheader-username-headers", "X-Remote-User",
+        "--requestheader-group-headers", "X-Remote-Group",
+        "--requestheader-extra-headers-prefix", "X-Remote-Extra-",
+        "--proxy-client-cert-file", path("front-proxy.crt"),
+        "--proxy-client-key-file", path("front-proxy.key"))
 
 
 def start_controllers(daemons: Daemons, authority: Authority, admin: pathlib.Path) -> None:

@@ -1,7 +1,7 @@
 """Starts a real Kubernetes on this machine and lives in it: what ./run kubernetes calls.
 
-usage: kubernetes_run.py up|down|smoke|upgrades|faults|all [--nodes N] --programs DIR --helm FILE
-                         --bin-dir DIR --work DIR [-o json]
+usage: kubernetes_run.py up|down|smoke|upgrades|faults|operators|all [--nodes N] --programs DIR
+                         --helm FILE --bin-dir DIR --work DIR [--operators DIR] [-o json]
 
 stderr tells what happens; stdout ends with the figures, with -o json as one JSON object.
 """
@@ -16,36 +16,44 @@ import sys
 import tempfile
 
 import images
+import operator_images
 from cluster import Cluster, ClusterError, MachineLock, Occupied
 from guard import Guard
 from node_faults import node_faults
+from operators import operators
 from release import NAMESPACE
 from smoke import smoke
 from steps import Steps
 from upgrades import upgrades
 
 # Seconds until a task is given up; what is left then is taken down as after any failure.
-LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 3600, "faults": 3600, "all": 7200}
+LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 3600, "faults": 3600,
+          "operators": 3600, "all": 7200}
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 SKIPPED = 77
 SCENARIOS = {"smoke": smoke, "upgrades": upgrades, "faults": node_faults}
+WITH_OPERATORS = "operators"  # the scenario that needs them
 # Each in a cluster of its own.
-TASKS = {name: [name] for name in SCENARIOS} | {"all": ["upgrades", "faults"]}
-ONE_NODE = "smoke"
+TASKS = {name: [name] for name in (*SCENARIOS, WITH_OPERATORS)} | {"all": ["upgrades", "faults"]}
+ONE_NODE = ("smoke", WITH_OPERATORS)
 WITH_DISKS = "faults"
 
 
-def make_images(bin_dir: pathlib.Path, folder: pathlib.Path, task: str) -> list[pathlib.Path]:
-    tags = [images.TAG] if task == "smoke" else [images.TAG, images.NEXT_TAG]
-    return [images.make_pause(folder), *images.make_dslide(bin_dir, folder, tags)]
+def make_images(options: argparse.Namespace, folder: pathlib.Path,
+                task: str) -> list[pathlib.Path]:
+    tags = [images.TAG] if task in ONE_NODE else [images.TAG, images.NEXT_TAG]
+    made = [images.make_pause(folder), *images.make_dslide(options.bin_dir, folder, tags)]
+    if task == WITH_OPERATORS:
+        made += operator_images.make(options.operators, folder)
+    return made
 
 
 def bring_up(cluster: Cluster, options: argparse.Namespace, task: str, steps: Steps) -> None:
-    nodes = options.nodes or (1 if task == ONE_NODE else 3)
+    nodes = options.nodes or (1 if task in ONE_NODE else 3)
     with tempfile.TemporaryDirectory(prefix="dslide-images-") as folder:
         archives: list[pathlib.Path] = []
         steps("images", lambda: archives.extend(
-            make_images(options.bin_dir, pathlib.Path(folder), task)))
+            make_images(options, pathlib.Path(folder), task)))
         steps(f"cluster of {nodes} nodes",
               lambda: cluster.up(nodes, archives, with_disks=task == WITH_DISKS))
 
@@ -55,7 +63,11 @@ def live(cluster: Cluster, options: argparse.Namespace, scenario: str, steps: St
     succeeded = False
     try:
         bring_up(cluster, options, scenario, steps)
-        SCENARIOS[scenario](cluster, options.bin_dir / "dslide", steps)
+        dslide = options.bin_dir / "dslide"
+        if scenario == WITH_OPERATORS:
+            operators(cluster, dslide, options.operators.resolve(), steps)
+        else:
+            SCENARIOS[scenario](cluster, dslide, steps)
         succeeded = True
     finally:
         if not succeeded:
@@ -92,6 +104,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int)
     for path in ("--programs", "--helm", "--bin-dir", "--work"):
         parser.add_argument(path, type=pathlib.Path, required=True)
+    parser.add_argument("--operators", type=pathlib.Path, help="what operators.sh has built")
     parser.add_argument("-o", "--output", choices=["json"])
     return parser.parse_args()
 

@@ -50,6 +50,20 @@ class Training:
         job = self._known()
         return job and int(job["epoch"] * job["samples_per_epoch"] + job["samples_done"])
 
+    def wait_for_progress(self) -> int:
+        """Until more samples are trained than when it was called; how many then. An error when the
+        training was over."""
+        before, now = self.samples() or 0, 0
+
+        def trained() -> bool:
+            nonlocal now
+            now = self.samples() or 0
+            return now > before
+
+        self.check_goes_on()
+        wait_until(trained, f"{self.name} trains on")
+        return now
+
     def check_goes_on(self) -> None:
         """An error when there was nothing left to disturb."""
         job = self.job()

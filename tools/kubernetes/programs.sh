@@ -25,17 +25,6 @@ if [[ $# != 1 || "$1" == -* ]]; then
   exit 2
 fi
 
-# build_module NAME FLAGS...: all programs that programs/NAME/programs.go names, into "$folder/new".
-build_module() {
-  local name="$1" packages
-  shift
-  cp -r "$here/programs/$name" "$GOPATH/$name"
-  cd "$GOPATH/$name"
-  echo "   building $name" >&2
-  mapfile -t packages < <(sed -n 's/.*_ "\(.*\)"/\1/p' programs.go)
-  go build -mod=readonly "$@" -o "$folder/new/" "${packages[@]}" </dev/null >&2
-}
-
 # The API server tells its version to clients, which refuse one without.
 kubernetes_version() { sed -n -E 's/^\s*k8s.io\/kubernetes v(\S+).*/\1/p' "$here/programs/kubernetes/go.mod"; }
 
@@ -45,11 +34,13 @@ build() {
   use_go "$folder" "$GO" || return 1
   rm -rf "${folder:?}/new" "$GOPATH"/{kubernetes,containerd,coredns}
   mkdir -p "$folder/new" "$GOPATH"
-  build_module kubernetes -ldflags "-s -w -X $name.gitVersion=v$version \
-    -X $name.gitMajor=${version%%.*} -X $name.gitMinor=$(cut -d. -f2 <<<"$version")" || return 1
+  build_module "$here/programs/kubernetes" "$folder/new" \
+    -ldflags "-s -w -X $name.gitVersion=v$version -X $name.gitMajor=${version%%.*} \
+      -X $name.gitMinor=$(cut -d. -f2 <<<"$version")" || return 1
   mv "$folder/new/server" "$folder/new/etcd"
-  build_module containerd -ldflags '-s -w' -tags 'no_btrfs no_devmapper no_zfs' || return 1
-  build_module coredns -ldflags '-s -w' || return 1
+  build_module "$here/programs/containerd" "$folder/new" -ldflags '-s -w' \
+    -tags 'no_btrfs no_devmapper no_zfs' || return 1
+  build_module "$here/programs/coredns" "$folder/new" -ldflags '-s -w' || return 1
   mv "$folder/new" "$folder/bin"
 }
 

@@ -30,9 +30,10 @@ class Release:
         self._dslide = dslide
         self._values = [word for path in (VALUES, *values) for word in ("-f", path)]
         self._login = login
-        cluster.kubectl("create", "namespace", NAMESPACE)
-        cluster.kubectl("label", "namespace", NAMESPACE,
-                        "pod-security.kubernetes.io/enforce=restricted")
+        cluster.kubectl("apply", "-f", "-", text=json.dumps(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {
+                "name": NAMESPACE,
+                "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}))
 
     def kubectl(self, *arguments: object) -> str:
         return self._cluster.kubectl("--namespace", NAMESPACE, *arguments)

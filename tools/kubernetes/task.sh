@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes on this machine and lives in it with the chart.
 #
-# usage: ./run kubernetes [all|upgrades|faults|smoke|up|down] [--nodes N] [--bin-dir DIR] [--no-build]
-#                         [-o json]
+# usage: ./run kubernetes [all|upgrades|faults|operators|smoke|up|down] [--nodes N] [--bin-dir DIR]
+#                         [--no-build] [-o json]
 #
 # Starts a real Kubernetes on this machine, in network namespaces that have no way out: etcd, API
 # server, controllers, scheduler, DNS, and nodes with containerd and kubelet. Installs the chart in
@@ -15,6 +15,9 @@
 #   faults    three nodes: one loses its power, two are drained, a shard is evicted, a volume is
 #             full, the network between nodes is cut, while a job trains and a client counts; the
 #             same holds, and no increment that was acknowledged is lost or there twice
+#   operators one node with Kueue, which suspends a training three times, with cert-manager, which
+#             renews the certificates of another, and with the Prometheus operator, whose Prometheus
+#             watches a third; built as well, in twenty minutes, once
 #   smoke     one node: install, train, helm test, uninstall
 #   up, down  starts one and leaves it (three nodes), ends it
 #   --nodes N        that many nodes, 1 to 9
@@ -49,7 +52,7 @@ take_output "$@"
 set -- "${ARGUMENTS[@]}"
 task=all bin_dir='' arguments=() find=()
 case "${1:-}" in
-  all | upgrades | faults | smoke | up | down)
+  all | upgrades | faults | operators | smoke | up | down)
     task="$1"
     shift
     ;;
@@ -76,6 +79,11 @@ programs="$(tools/kubernetes/programs.sh "${find[@]}" "$KUBERNETES_DIR")" ||
   skip "no programs of Kubernetes (messages above${find[*]:+; ./run kubernetes smoke builds them})"
 helm="$(tools/helm/helm.sh "${find[@]}" "$DSLIDE_CACHE_DIR/helm")" ||
   skip "no helm (messages above${find[*]:+; ./run kubernetes smoke builds it})"
+if [[ "$task" == operators ]]; then
+  operators="$(tools/kubernetes/operators.sh "${find[@]}" "$KUBERNETES_DIR")" ||
+    skip "no operators (messages above${find[*]:+; ./run kubernetes operators builds them})"
+  arguments+=(--operators "$operators")
+fi
 if [[ -z "$bin_dir" && "$task" != down ]]; then
   build_or_die release dslide dslide-shard dslide-coordinator
 fi

@@ -16,7 +16,7 @@ class TrainerWatch:
 
     def __init__(self, kubectl: Sequence[str], log: pathlib.Path) -> None:
         self._log = log
-        with open(log, "wb") as out:
+        with open(log, "ab") as out:  # others may watch, too
             subprocess.Popen(
                 [*kubectl, "get", "pods", "--watch", "-l", "app.kubernetes.io/component=trainer",
                  "-o", f"jsonpath={_COLUMNS}"], stdin=subprocess.DEVNULL, stdout=out,
