@@ -37,7 +37,7 @@ build_module() {
   local name="${1##*/}" output="$2" packages
   cp -r "$1" "$GOPATH/$name"
   shift 2
-  cd "$GOPATH/$name"
+  cd "$GOPATH/$name" || return 1
   echo "   building $name" >&2
   mapfile -t packages < <(sed -n 's/.*_ "\(.*\)"/\1/p' programs.go)
   go build -mod=readonly "$@" -o "$output/" "${packages[@]}" </dev/null >&2
