@@ -12,6 +12,7 @@ import (
 
 	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/cert-manager/cert-manager/pkg/controller/cainjector"
+	"github.com/cert-manager/cert-manager/pkg/util"
 )
 
 // runInjector writes the authority of the webhook into what the API server knows of it.
@@ -28,6 +29,8 @@ func runInjector(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	// By this name it owns what it writes; without one the API server takes nothing.
+	config = util.RestConfigWithUserAgent(config, "cainjector")
 	manager, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme})
 	if err != nil {
 		return err
