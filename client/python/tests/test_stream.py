@@ -187,7 +187,7 @@ def test_a_shard_that_lost_confirmed_updates_is_data_loss() -> None:
 def test_a_busy_shard_is_an_error_at_the_deadline() -> None:
     shard = FakeShard()
     shard.busy = {1: 1_000_000}
-    with _stream(shard, timeout=0.5) as stream:
+    with _stream(shard, timeout=5) as stream:
         _send(stream, 1)
         with pytest.raises(dslide.ResourceExhaustedError) as caught:
             stream.receive()
