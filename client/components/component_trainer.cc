@@ -176,7 +176,7 @@ absl::Status ComponentTrainer::ReadTraining(bool send) {
     (validates ? held_out_ : training).push_back(id);
   }
   if (send) parts_.say(absl::StrCat("sending ", training.size(), " points"));
-  if (const absl::Status sent = Append(training, send); !sent.ok()) {
+  if (absl::Status sent = Append(training, send); !sent.ok()) {
     if (ReasonOf(sent) != reason::kBadRowId) return sent;
     return StatusWithReason(
         sent.code(), ReasonOf(sent),
