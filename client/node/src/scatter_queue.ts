@@ -13,8 +13,8 @@ import { type CallOptions, type Peer, retryPauseMs, type Settings, sleep } from 
 
 const CHUNK_BYTES = 1 << 20;
 const CLOSE_TIMEOUT_MS = 5000;
-// The shard was restarted since the last greeting, or does not know this client yet.
-const STALE = new Set(["STALE_GENERATION", "UNKNOWN_CLIENT"]);
+/** Another process owns the shard since the last greeting, or it does not know this client. */
+export const STALE = new Set(["STALE_GENERATION", "UNKNOWN_CLIENT"]);
 
 /** What a scatter says beside its rows and its envelope. */
 export type ScatterHead = Pick<
