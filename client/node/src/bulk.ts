@@ -6,6 +6,29 @@ import { ElementType, MatrixSchema } from "./gen/dslide/v1/common_pb.js";
 import { bytesOf } from "./arrays.js";
 
 const BYTES_FIELD = 2;
+const MAX_KEPT = 16;
+
+/**
+ * Memory of the messages of one call after the other. Made anew for each, it would cost as much as
+ * the copying: pages that are touched first, and collections, since V8 counts it.
+ */
+export class MessageMemory {
+  #free: Buffer[] = [];
+  #taken: Buffer[] = [];
+
+  take(size: number): Buffer {
+    let memory = this.#free.pop();
+    if (!memory || memory.length < size) memory = Buffer.allocUnsafe(size);
+    this.#taken.push(memory);
+    return memory.subarray(0, size);
+  }
+
+  /** The call has ended. Only where all of it was received nobody may still read the memory. */
+  end(received: boolean): void {
+    if (received) this.#free = [...this.#free, ...this.#taken].slice(-MAX_KEPT);
+    this.#taken = [];
+  }
+}
 
 /** What stands before the `size` bytes of a field. */
 function head(number: number, size: number): number[] {
@@ -28,7 +51,12 @@ export interface Block {
  * A ScatterRequest with the rows of `block` at `places`; `others` are the bytes of its other fields.
  * Places ascend.
  */
-export function scatterMessage(others: Uint8Array, block: Block, places: Uint32Array): Buffer {
+export function scatterMessage(
+  others: Uint8Array,
+  block: Block,
+  places: Uint32Array,
+  memory: MessageMemory,
+): Buffer {
   const rows = places.length;
   const dim = block.ids.length === 0 ? 0 : block.values.length / block.ids.length;
   const shape = toBinary(
@@ -44,7 +72,7 @@ export function scatterMessage(others: Uint8Array, block: Block, places: Uint32A
     idsHead.length + rows * 4 + valuesHead.length + valuesSize +
     biasesHead.length + (block.biases ? rows * 4 : 0);
   const blockHead = head(4, blockSize);
-  const out = Buffer.allocUnsafe(others.length + blockHead.length + blockSize);
+  const out = memory.take(others.length + blockHead.length + blockSize);
   let at = 0;
   const put = (bytes: ArrayLike<number>): void => {
     out.set(bytes, at);

@@ -1,7 +1,7 @@
 // The scatters of one client to one shard, one at a time and each exactly once.
 
 import { type MessageInitShape, create, toBinary } from "@bufbuild/protobuf";
-import { type Block, scatterMessage } from "./bulk.js";
+import { type Block, MessageMemory, scatterMessage } from "./bulk.js";
 import {
   DataLossError,
   DslideError,
@@ -57,6 +57,7 @@ export class ScatterQueue {
   #sequence = 1n; // of the next one
   #generation = 0n;
   #settled = false; // whether both are what the shard believes
+  readonly #memory = new MessageMemory();
 
   constructor(
     private readonly peer: Peer,
@@ -88,9 +89,11 @@ export class ScatterQueue {
         const messages = this.#messages(head, block, places);
         const left = { signal, timeoutMs: leftMs };
         await this.peer.upload(ShardService.method.scatter, messages, left);
+        this.#memory.end(true);
         this.#sequence += 1n;
         return;
       } catch (error) {
+        this.#memory.end(false);
         // A number whose fate is unknown may not be given to another scatter.
         this.#settled = false;
         if (!(error instanceof DslideError)) throw error;
@@ -131,7 +134,7 @@ export class ScatterQueue {
             },
       );
       const some = places.subarray(first, first + step);
-      yield scatterMessage(toBinary(ScatterRequestSchema, others), block, some);
+      yield scatterMessage(toBinary(ScatterRequestSchema, others), block, some, this.#memory);
     }
   }
 
