@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -64,7 +65,8 @@ class FakeShard final : public v1::ShardService::Service {
   // Refuses a sequence that often with `code`, leaving its number unused.
   void Refuse(uint64_t sequence, int times, absl::StatusCode code, const char* reason = "REFUSED") {
     absl::MutexLock lock(&mu_);
-    open_refusals_[sequence] = {times, code, reason};
+    open_refusals_[sequence] = {times, code};
+    open_reason_ = reason;
   }
   void RefuseHello(int times) { refuse_hello_ = times; }
 
@@ -126,12 +128,6 @@ class FakeShard final : public v1::ShardService::Service {
   std::atomic<int> closes{0};
 
  private:
-  struct Refusal {
-    int times = 0;
-    absl::StatusCode code = {};
-    std::string reason = {};
-  };
-
   bool Handle(const v1::StepRequest& request, v1::StepResponse* response) {
     absl::MutexLock lock(&mu_);
     const uint64_t sequence = request.envelope().sequence();
@@ -155,9 +151,9 @@ class FakeShard final : public v1::ShardService::Service {
       return true;
     }
     if (auto it = open_refusals_.find(sequence);
-        it != open_refusals_.end() && it->second.times-- > 0) {
-      response->mutable_error()->set_code(static_cast<int>(it->second.code));
-      response->mutable_error()->set_reason(it->second.reason);
+        it != open_refusals_.end() && it->second.first-- > 0) {
+      response->mutable_error()->set_code(static_cast<int>(it->second.second));
+      response->mutable_error()->set_reason(open_reason_);
       response->mutable_error()->mutable_retry_after()->set_nanos(2'000'000);
       return true;
     }
@@ -193,7 +189,8 @@ class FakeShard final : public v1::ShardService::Service {
   std::vector<std::string> capabilities_ ABSL_GUARDED_BY(mu_);
   uint64_t break_at_ ABSL_GUARDED_BY(mu_) = 0;
   bool apply_before_break_ ABSL_GUARDED_BY(mu_) = false;
-  std::map<uint64_t, Refusal> open_refusals_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, std::pair<int, absl::StatusCode>> open_refusals_ ABSL_GUARDED_BY(mu_);
+  std::string open_reason_ ABSL_GUARDED_BY(mu_);
   std::vector<int> times_ ABSL_GUARDED_BY(mu_);
   std::vector<uint64_t> arrivals_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<grpc::Server> server_;
