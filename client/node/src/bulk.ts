@@ -14,19 +14,18 @@ const MAX_KEPT = 16;
  */
 export class MessageMemory {
   #free: Buffer[] = [];
-  #taken: Buffer[] = [];
 
-  take(size: number): Buffer {
+  /** Room for a message of a call; `taken` are those of this call. */
+  take(size: number, taken: Buffer[]): Buffer {
     let memory = this.#free.pop();
     if (!memory || memory.length < size) memory = Buffer.allocUnsafe(size);
-    this.#taken.push(memory);
+    taken.push(memory);
     return memory.subarray(0, size);
   }
 
-  /** The call has ended. Only where all of it was received nobody may still read the memory. */
-  end(received: boolean): void {
-    if (received) this.#free = [...this.#free, ...this.#taken].slice(-MAX_KEPT);
-    this.#taken = [];
+  /** What a call has taken, once its answer is there: after a failure somebody may still read it. */
+  giveBack(taken: readonly Buffer[]): void {
+    this.#free = [...this.#free, ...taken].slice(-MAX_KEPT);
   }
 }
 
@@ -48,14 +47,14 @@ export interface Block {
 }
 
 /**
- * A ScatterRequest with the rows of `block` at `places`; `others` are the bytes of its other fields.
- * Places ascend.
+ * A ScatterRequest with the rows of `block` at `places`; `others` are the bytes of its other fields,
+ * `room` is asked for its memory. Places ascend.
  */
 export function scatterMessage(
   others: Uint8Array,
   block: Block,
   places: Uint32Array,
-  memory: MessageMemory,
+  room: (size: number) => Buffer,
 ): Buffer {
   const rows = places.length;
   const dim = block.ids.length === 0 ? 0 : block.values.length / block.ids.length;
@@ -72,7 +71,7 @@ export function scatterMessage(
     idsHead.length + rows * 4 + valuesHead.length + valuesSize +
     biasesHead.length + (block.biases ? rows * 4 : 0);
   const blockHead = head(4, blockSize);
-  const out = memory.take(others.length + blockHead.length + blockSize);
+  const out = room(others.length + blockHead.length + blockSize);
   let at = 0;
   const put = (bytes: ArrayLike<number>): void => {
     out.set(bytes, at);

@@ -86,14 +86,14 @@ export class ScatterQueue {
     for (let attempt = 1; ; ++attempt) {
       const leftMs = Math.max(timeoutMs - (performance.now() - start), 1);
       try {
-        const messages = this.#messages(head, block, places);
+        const taken: Buffer[] = [];
+        const messages = this.#messages(head, block, places, taken);
         const left = { signal, timeoutMs: leftMs };
         await this.peer.upload(ShardService.method.scatter, messages, left);
-        this.#memory.end(true);
+        this.#memory.giveBack(taken);
         this.#sequence += 1n;
         return;
       } catch (error) {
-        this.#memory.end(false);
         // A number whose fate is unknown may not be given to another scatter.
         this.#settled = false;
         if (!(error instanceof DslideError)) throw error;
@@ -110,7 +110,13 @@ export class ScatterQueue {
     }
   }
 
-  *#messages(head: ScatterHead, block: Block, places: Uint32Array): Iterable<Buffer> {
+  *#messages(
+    head: ScatterHead,
+    block: Block,
+    places: Uint32Array,
+    taken: Buffer[],
+  ): Iterable<Buffer> {
+    const room = (size: number): Buffer => this.#memory.take(size, taken);
     const rowBytes = 4 * (block.values.length / block.ids.length);
     const step = Math.max(1, Math.floor(CHUNK_BYTES / rowBytes));
     for (let first = 0; first < places.length; first += step) {
@@ -134,7 +140,7 @@ export class ScatterQueue {
             },
       );
       const some = places.subarray(first, first + step);
-      yield scatterMessage(toBinary(ScatterRequestSchema, others), block, some, this.#memory);
+      yield scatterMessage(toBinary(ScatterRequestSchema, others), block, some, room);
     }
   }
 
