@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMeasuredPerGrain = 512;
 constexpr int64_t kMeasuredRowsAhead = 8;
 // Rows whose directions are those of all.
-constexpr int64_t kSampledRows = 2048;
+constexpr int64_t kSampledRows = 1024;
 // Rows that stay in the cache while they are multiplied with the directions.
 constexpr int64_t kRoundedTogether = 32;
 
