@@ -43,7 +43,7 @@ class LongRows {
   static constexpr int64_t kNearPerWanted = 4;
   static constexpr int64_t kLeastNear = 1024;
   // Nor is there one where the directions hold less than this of the squares of the rows.
-  static constexpr double kLeastHeld = 1.0 / 3;
+  static constexpr double kLeastHeld = 0.4;
 
   // The longest rows once centred, bias included; of equal ones the smaller. mean: [dim + 1].
   // Cost: reads all rows.
