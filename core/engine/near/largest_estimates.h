@@ -17,7 +17,7 @@ struct LargestScratch {
 };
 
 // Overwrites `places` with those of the `count` largest estimates, or of all where there are no
-// more, ascending. Of equal ones the smaller place. The order is total: NaN is beyond infinity.
+// more, ascending. Of equal ones the smaller place. A NaN is beyond the infinity of its sign.
 void FindLargest(absl::Span<const float> estimates, int64_t count, LargestScratch& scratch,
                  std::vector<uint32_t>& places);
 

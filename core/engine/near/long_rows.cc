@@ -98,7 +98,7 @@ void LongRows::MeasureDirections(const RowReader& reader, absl::Span<const float
   for (int64_t i = 0; i < whole_.size(); ++i) {
     if (whole_.Known(i)) all += squares[rows_[i].value()];
   }
-  if (held >= kLeastHeld * all) return;
+  if (all > 0 && held >= kLeastHeld * all) return;
   directions_ = RowDirections();
   along_ = WholeRows();
 }

@@ -56,8 +56,8 @@ class LongRows {
   bool has_first_pass() const { return along_.size() > 0; }
 
   // Appends the `count` rows whose logits are likely the largest, in an order of no meaning: those
-  // with the largest products of their rounded weights with the rounded query, bias included. Of
-  // equal ones the smaller row. hidden: [dim].
+  // with the largest products of their rounded weights with the rounded query, bias included; with
+  // a first pass, of the rows that this leaves. Of equal ones the smaller row. hidden: [dim].
   void FindNear(absl::Span<const float> hidden, int64_t count, LongRowsScratch& scratch,
                 std::vector<LocalRow>& found) const;
 
