@@ -1,4 +1,4 @@
-#include "core/engine/model/long_rows.h"
+#include "core/engine/near/long_rows.h"
 
 #include <algorithm>
 #include <cmath>
