@@ -13,6 +13,7 @@
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
 #include "core/engine/math/kernels_scan.h"
+#include "core/engine/model/top_k.h"
 #include "core/engine/rows/row_reader.h"
 
 namespace dslide {
@@ -33,10 +34,10 @@ class LongRows {
   static constexpr int64_t kMost = 16384;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
 
-  // The longest rows once centred, bias included; of equal ones the smaller. mean: [dim + 1].
-  // Cost: reads all rows.
+  // The longest rows once centred, bias included, but for those that are left out; of equal ones
+  // the smaller. mean: [dim + 1]. Cost: reads all rows.
   static LongRows Measure(const RowReader& reader, absl::Span<const float> mean,
-                          Parallelism parallelism);
+                          Parallelism parallelism, LeftOutRows left_out = {});
 
   const std::vector<LocalRow>& rows() const { return rows_; }  // ascending
   bool Has(LocalRow row) const;
