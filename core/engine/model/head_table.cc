@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -241,9 +240,11 @@ void HeadTable::AdvanceStep(Parallelism parallelism) {
   }
 }
 
-void HeadTable::LeaveOut(std::vector<uint8_t> rows) {
-  MarkDirty(store_->SetAbsent(rows));
+void HeadTable::LeaveOut(std::vector<uint8_t> rows, Parallelism parallelism) {
+  const std::vector<LocalRow> changed = store_->SetAbsent(rows);
   left_out_ = std::move(rows);
+  if (changed.empty() || index_ == nullptr) return;
+  index_->LeaveOut(left_out_, *store_, changed, parallelism);
   longest_->Forget();
 }
 
@@ -267,7 +268,7 @@ HeadTable::Candidates HeadTable::Select(absl::Span<const uint32_t> fingerprints,
   for (int64_t query = 0; query < batch; ++query) {
     for (int64_t i = 0; i < store_->num_rows(); ++i) {
       const LocalRow row(static_cast<uint32_t>(i));
-      if (!IsLeftOut(row)) all.rows.push_back(row);
+      if (left_out_.empty() || left_out_[i] == 0) all.rows.push_back(row);
     }
     all.offsets.push_back(static_cast<uint32_t>(all.rows.size()));
   }
@@ -287,9 +288,7 @@ HeadTable::Candidates HeadTable::SelectWithin(absl::Span<const uint32_t> fingerp
   Candidates candidates;
   candidates.offsets.assign(1, 0);
   for (const Selection& selection : selections) {
-    std::copy_if(selection.active.begin(), selection.active.end(),
-                 std::back_inserter(candidates.rows),
-                 [this](LocalRow row) { return !IsLeftOut(row); });
+    candidates.rows.insert(candidates.rows.end(), selection.active.begin(), selection.active.end());
     candidates.offsets.push_back(static_cast<uint32_t>(candidates.rows.size()));
   }
   return candidates;
@@ -311,7 +310,7 @@ HeadTable::Candidates HeadTable::Search(const RowReader& reader, absl::Span<cons
     Selection selection;
     index_->Select(mine, /*labels=*/{}, budget / kBudgetPerBucketRow, scratch.select, selection);
     for (const LocalRow row : selection.active) {
-      if (!IsLeftOut(row) && !longest->Has(row)) rows.push_back(row);
+      if (!longest->Has(row)) rows.push_back(row);
     }
     longest->FindNear(hidden.subspan(static_cast<size_t>(query * dim), static_cast<size_t>(dim)),
                       budget - static_cast<int64_t>(rows.size()), scratch.near, rows);

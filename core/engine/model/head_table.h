@@ -104,7 +104,7 @@ class HeadTable {
 
   // Rows that are absent from now on (RowStore::SetAbsent) and found by nothing: [num_rows], or
   // empty. In the softmax of steps they are rows of zeros.
-  void LeaveOut(std::vector<uint8_t> rows);
+  void LeaveOut(std::vector<uint8_t> rows, Parallelism parallelism);
   LeftOutRows left_out() const { return left_out_; }
 
   // Rows each query would select without labels: sorted unique local rows, compressed by sample,
@@ -127,7 +127,6 @@ class HeadTable {
   struct Scratch;
   struct Longest;
 
-  bool IsLeftOut(LocalRow row) const { return !left_out_.empty() && left_out_[row.value()] != 0; }
   // This shard's part of a number of rows of the whole table.
   int64_t ShareOf(int64_t rows) const;
   // The same for a budget of this shard, each query's rows in an order of no meaning.
