@@ -404,7 +404,7 @@ absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
   Preserve(row);
   if (absent) {
     absent_[row.value()] = 0;
-    --num_absent_;
+    num_absent_.fetch_sub(1, std::memory_order_relaxed);
   }
   std::copy(record.begin(), record.end(), Record(row));
   return absl::OkStatus();

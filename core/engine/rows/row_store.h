@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,7 +53,9 @@ class RowStore final : public HashedRows, public StoredRows {
   // dim rounded up to 64 bytes of floats: what one gradient or widened row needs.
   int64_t stride() const { return stride_; }
   int64_t record_bytes() const override { return layout_.record_bytes; }
-  int64_t present() const override { return num_rows() - num_absent_; }
+  int64_t present() const override {
+    return num_rows() - num_absent_.load(std::memory_order_relaxed);
+  }
 
   int64_t num_rows() const override { return rows().num_rows(); }
   int64_t dim() const override { return layout_.dim; }
@@ -82,7 +85,9 @@ class RowStore final : public HashedRows, public StoredRows {
   // absent and are not marked get their first values. marked: [num_rows()], or empty: none.
   // Returns the rows that have changed.
   std::vector<LocalRow> SetAbsent(absl::Span<const uint8_t> marked);
-  bool IsAbsent(LocalRow row) const { return num_absent_ > 0 && absent_[row.value()] != 0; }
+  bool IsAbsent(LocalRow row) const {
+    return num_absent_.load(std::memory_order_relaxed) > 0 && absent_[row.value()] != 0;
+  }
 
   // The whole record: [record_bytes()], or empty: absent. What a checkpoint stores.
   absl::Span<const char> RecordSpan(LocalRow row) const override {
@@ -180,7 +185,7 @@ class RowStore final : public HashedRows, public StoredRows {
   const RowInit init_;
   AlignedBuffer buffer_;
   std::vector<uint8_t> absent_;  // [num_rows()] of a head, else empty
-  int64_t num_absent_ = 0;
+  std::atomic<int64_t> num_absent_ = 0;
 };
 
 }  // namespace dslide

@@ -8,6 +8,7 @@ namespace dslide {
 
 std::vector<LocalRow> RowStore::SetAbsent(absl::Span<const uint8_t> marked) {
   std::vector<LocalRow> changed;
+  if (marked.empty() && present() == num_rows()) return changed;
   const auto num_rows = static_cast<int64_t>(absent_.size());
   int64_t released = 0;  // the first row of a run of absent ones
   for (int64_t i = 0; i < num_rows; ++i) {
@@ -18,7 +19,7 @@ std::vector<LocalRow> RowStore::SetAbsent(absl::Span<const uint8_t> marked) {
       Preserve(row);
       if (!absent) FillFirst(row);
       absent_[i] = absent ? 1 : 0;
-      num_absent_ += absent ? 1 : -1;
+      num_absent_.fetch_add(absent ? 1 : -1, std::memory_order_relaxed);
     }
     if (absent) continue;
     ReleasePages(released, i);
