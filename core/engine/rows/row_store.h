@@ -182,8 +182,8 @@ class RowStore final : public HashedRows, public StoredRows {
   const RowLayout layout_;
   const int64_t stride_;         // floats
   const uint64_t rounding_key_;  // of the table
-  const RowInit init_;
   AlignedBuffer buffer_;
+  const RowInit init_;
   std::vector<uint8_t> absent_;  // [num_rows()] of a head, else empty
   std::atomic<int64_t> num_absent_ = 0;
 };
