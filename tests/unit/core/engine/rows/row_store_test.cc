@@ -495,46 +495,5 @@ TEST(RowStoreTest, AnEmptyPartIsFine) {
   EXPECT_EQ(store->Digest(Parallelism{2}), 0u);
 }
 
-TEST(RowStoreTest, AbsentRowsAreZerosThatNothingChanges) {
-  TableSpec spec = MakeTable(OptimizerKind::kAdam, TableRole::kHead, 200, 24);
-  spec.precision = RowPrecision::kBf16Weights;
-  const auto store = MakeStore(spec);
-  const auto fresh = MakeStore(spec);
-  std::vector<uint8_t> marked(200, 0);
-  std::fill(marked.begin() + 20, marked.begin() + 150, 1);
-  EXPECT_EQ(store->SetAbsent(marked).size(), 130u);
-  EXPECT_TRUE(store->SetAbsent(marked).empty());
-  EXPECT_EQ(store->present(), 70);
-  EXPECT_EQ(store->memory_bytes(), fresh->memory_bytes());
-  AlignedFloats gradient;
-  gradient.Resize(store->stride());
-  std::fill_n(gradient.data(), 24, 0.5f);
-  AlignedFloats scratch;
-  scratch.Resize(store->stride());
-  for (uint32_t i = 19; i < 151; ++i) {
-    const LocalRow row(i);
-    ASSERT_EQ(store->IsAbsent(row), marked[i] != 0);
-    if (marked[i] == 0) {
-      EXPECT_EQ(Bytes(*store, row), Bytes(*fresh, row)) << i;
-      continue;
-    }
-    EXPECT_TRUE(store->ApplyGradient(row, gradient.data(), 1, store->BeginUpdate(Step(1), kBound)));
-    EXPECT_TRUE(store->ChangeWeights(row, RowStore::Change::kAdd, gradient.data(), 1,
-                                     store->BeginUpdate(Step(1), kBound)));
-    EXPECT_TRUE(store->RecordSpan(row).empty());
-    EXPECT_TRUE(store->SetRecord(row, {}, kBound).ok());
-    EXPECT_EQ(store->Bias(row), 0.0f);
-    const float* const weights = store->ReadWeights(row, scratch.data());
-    for (int64_t d = 0; d < 24; ++d) ASSERT_EQ(weights[d], 0.0f);
-  }
-  EXPECT_FALSE(store->SetRecord(LocalRow(7), {}, kBound).ok());
-  ASSERT_TRUE(store->SetRecord(LocalRow(30), fresh->RecordSpan(LocalRow(7)), kBound).ok());
-  EXPECT_EQ(Bytes(*store, LocalRow(30)), Bytes(*fresh, LocalRow(7)));
-  EXPECT_EQ(store->present(), 71);
-  EXPECT_EQ(store->SetAbsent({}).size(), 129u);
-  EXPECT_EQ(Bytes(*store, LocalRow(31)), Bytes(*fresh, LocalRow(31)));
-  EXPECT_EQ(store->present(), 200);
-}
-
 }  // namespace
 }  // namespace dslide
