@@ -179,7 +179,7 @@ class ComponentGrowthTest(shard_crash_test.ShardTrainingTest):
         times.write_text("1\n2\n")
         for words, data, flags in (
                 ("cut.csv:", cut, ()),
-                ("no point has a label", none, ()),
+                ("no point to train on", none, ()),
                 ("times.txt", self.second, ("--times", times)),
                 ("4294967290", self.second, ("--first-point", 4294967290))):
             refused = self.command("append", "--data", data, *SETTINGS, "--grow", *flags)
