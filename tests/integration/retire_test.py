@@ -61,8 +61,10 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
             self.command("predict", "-k", MORE_LABELS, "--data", self.data, *arguments))
         return without(rankings, range(LABELS, MORE_LABELS))
 
-    def checkpoint(self, *arguments: object) -> None:
-        assert_ended(self.command("checkpoint", *arguments), OK)
+    def checkpoint(self, *arguments: object) -> Finished:
+        finished = self.command("checkpoint", *arguments)
+        assert_ended(finished, OK)
+        return finished
 
     def test_neither_kills_nor_checkpoints_nor_growth_bring_them_back(self) -> None:
         assert_ended(self.train_on(self.data, "first"), OK)
@@ -93,8 +95,35 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         assert self.ranked() == expected
         assert self.retire("--numbers", rows, "--restore") == {
             "model": name, "retired_before": len(gone), "retired": 0, "labels": "",
-            "changed": True}
-        assert self.ranked() == everything
+            "freed_bytes": 0, "changed": True}
+        restored = self.ranked()
+        assert gone <= labels_of(restored)
+        assert without(restored, gone) == expected
+        assert restored != everything  # they begin anew
+
+    def test_their_rows_are_freed_for_good_and_the_same_after_each_crash(self) -> None:
+        assert_ended(self.train_on(self.data, "first"), OK)
+        full = self.checkpoint("create").json()
+        freed = self.retire("--numbers", "0-199")
+        assert freed["freed_bytes"] > 200 * 16 * 4
+        expected = self.ranked()
+        # From the full image and the log.
+        assert self.restarted_digests() == self.restarted_digests()
+        assert self.ranked() == expected
+        small = self.checkpoint("create").json()
+        assert small["rows"] == full["rows"] - 200
+        assert_ended(self.train_on(self.data, "second"), OK)
+        trained, hashed = self.ranked(), self.ranked("--hashed")
+        # From an image that lacks them and the log.
+        assert self.restarted_digests() == self.restarted_digests()
+        assert (self.ranked(), self.ranked("--hashed")) == (trained, hashed)
+        self.retire("--numbers", "0-99", "--restore")
+        restored = self.ranked()
+        assert self.restarted_digests() == self.restarted_digests()
+        assert self.ranked() == restored
+        assert self.checkpoint("create").json()["rows"] == full["rows"] - 100
+        self.checkpoint("restore", small["checkpoint_id"], "--yes")
+        assert self.ranked() == expected
 
     def test_a_running_training_goes_on_and_a_later_one_leaves_them_out(self) -> None:
         trainer = self.train()

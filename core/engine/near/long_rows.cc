@@ -21,7 +21,7 @@ constexpr int64_t kRoundedTogether = 32;
 }  // namespace
 
 LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean,
-                           Parallelism parallelism) {
+                           Parallelism parallelism, absl::Span<const uint8_t> left_out) {
   const RowStore& store = reader.store();
   const int64_t num_rows = store.num_rows();
   const int64_t dim = store.dim();
@@ -47,12 +47,16 @@ LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean
       squares[i] = square < kLargest ? square : kLargest;
     }
   });
-  std::vector<LocalRow> order(static_cast<size_t>(num_rows));
-  for (int64_t i = 0; i < num_rows; ++i) order[i] = LocalRow(static_cast<uint32_t>(i));
+  std::vector<LocalRow> order;
+  order.reserve(static_cast<size_t>(num_rows));
+  for (int64_t i = 0; i < num_rows; ++i) {
+    if (left_out.empty() || left_out[i] == 0) order.emplace_back(static_cast<uint32_t>(i));
+  }
   LongRows rows;
+  const auto there = static_cast<int64_t>(order.size());
   const int64_t most =
-      std::min({num_rows, kMost, std::max<int64_t>(1, kMostBytes / WholeRows::BytesOfRow(dim))});
-  if (most < num_rows) {
+      std::min({there, kMost, std::max<int64_t>(1, kMostBytes / WholeRows::BytesOfRow(dim))});
+  if (most < there) {
     std::nth_element(order.begin(), order.begin() + most, order.end(), [&](LocalRow a, LocalRow b) {
       const float x = squares[a.value()];
       const float y = squares[b.value()];

@@ -45,10 +45,11 @@ class LongRows {
   // Nor is there one where the directions hold less than this of the squares of the rows.
   static constexpr double kLeastHeld = 0.4;
 
-  // The longest rows once centred, bias included; of equal ones the smaller. mean: [dim + 1].
-  // Cost: reads all rows.
+  // The longest rows once centred, bias included, but for those that are left out; of equal ones
+  // the smaller. mean: [dim + 1]; left_out: [rows], not 0 for those, or empty. Cost: reads all
+  // rows.
   static LongRows Measure(const RowReader& reader, absl::Span<const float> mean,
-                          Parallelism parallelism);
+                          Parallelism parallelism, absl::Span<const uint8_t> left_out = {});
 
   const std::vector<LocalRow>& rows() const { return rows_; }  // ascending
   bool Has(LocalRow row) const;

@@ -126,6 +126,24 @@ TEST(LongRowsTest, AreTheLongestOnceCentred) {
       rows.rows());
 }
 
+TEST(LongRowsTest, ThoseThatAreLeftOutAreNoneOfThem) {
+  const auto head = LongHead(600);
+  std::vector<uint8_t> left_out(600, 0);
+  std::fill(left_out.begin() + 50, left_out.begin() + 550, 1);
+  const LongRows rows =
+      LongRows::Measure(RowReader(head->store()), head->index()->mean(), Parallelism{1}, left_out);
+  ASSERT_EQ(rows.rows().size(), 100u);
+  EXPECT_EQ(rows.rows()[49], LocalRow(49));
+  EXPECT_EQ(rows.rows()[50], LocalRow(550));
+  std::fill(left_out.begin(), left_out.end(), 1);
+  const LongRows none =
+      LongRows::Measure(RowReader(head->store()), head->index()->mean(), Parallelism{1}, left_out);
+  LongRowsScratch scratch;
+  std::vector<LocalRow> found;
+  none.FindNear(MakeLongQueries(*head).hidden, 5, scratch, found);
+  EXPECT_TRUE(found.empty());
+}
+
 TEST(LongRowsTest, TheNearOnesAreThoseOfASort) {
   const auto head = LongHead(600);
   const LongQueries queries = MakeLongQueries(*head);
