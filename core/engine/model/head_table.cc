@@ -13,8 +13,8 @@
 #include "core/engine/model/batch_selector.h"
 #include "core/engine/model/head_scores.h"
 #include "core/engine/model/head_update.h"
-#include "core/engine/near/long_rows.h"
 #include "core/engine/model/tail_sample.h"
+#include "core/engine/near/long_rows.h"
 
 namespace dslide {
 namespace {
