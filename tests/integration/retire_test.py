@@ -51,7 +51,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         return self.command("train", "--data", data, "--dim", 16, "--epochs", 1, "--job", job)
 
     def retire(self, *arguments: object) -> Any:
-        retired = self.command("model", "retire", *arguments)
+        retired = self.command("model", "retire", "--yes", *arguments)
         assert_ended(retired, OK)
         return retired.json()
 
@@ -152,7 +152,9 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
                 (USAGE, "all labels", ("--numbers", "0-399")),
                 (USAGE, "does not know what its labels are called", ("--labels", "plum")),
                 (USAGE, "gone.txt", ("--file", self.directory / "gone.txt"))):
-            assert_ended(self.command("model", "retire", *flags), code, words)
+            assert_ended(self.command("model", "retire", "--yes", *flags), code, words)
+        assert_ended(self.command("model", "retire", "--numbers", "7-9"), USAGE,
+                     "learnt of labels 7-9 would be gone, but for checkpoints: add --yes")
         described = self.command("model", "list").json()["models"][0]
         assert not described.get("retired_labels")
 
@@ -175,7 +177,8 @@ class RetiredDirectoryTest(ProcessCase):
         assert labels_of(before) == {0, 1, 2, 3}
         gone = self.directory / "gone.txt"
         gone.write_text("plum\ncherry\n")
-        retired = self.run_dslide("model", "retire", "-q", "-o", "json", *model, "--file", gone)
+        retired = self.run_dslide("model", "retire", "-q", "-o", "json", *model, "--file", gone,
+                                  "--yes")
         assert_ended(retired, OK)
         assert retired.json()["labels"] == "2-3"
         after = rankings_of(self.run_dslide(*ask))

@@ -25,7 +25,7 @@ namespace {
 
 constexpr char kRetireExamples[] = R"(Examples:
   dslide model retire --cluster 127.0.0.1:7000 --name default --labels "sold out" --dry-run
-  dslide model retire --cluster 127.0.0.1:7000 --name default --file gone.txt
+  dslide model retire --cluster 127.0.0.1:7000 --name default --file gone.txt --yes
       A label's name a line. Predictions leave them out from the next one on.
   dslide model retire --model-dir my-model --numbers 3,7-12 --restore
       They may be predicted again. Their rows in the head begin anew.)";
@@ -36,6 +36,7 @@ struct RetireOptions {
   std::string file;
   std::string rows;
   bool restore = false;
+  bool yes = false;
   bool dry_run = false;
 };
 
@@ -131,6 +132,11 @@ absl::StatusOr<int> RetireLabels(const GlobalOptions& global, const RetireOption
   model.use = options.dry_run ? ModelUse::kRead : ModelUse::kChange;
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::Open(global, model));
   ASSIGN_OR_RETURN(const RetiredLabels labels, WantedLabels(options, session->model()));
+  if (!options.restore && !options.dry_run && !options.yes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "what model ", session->model().spec.name, " has learnt of labels ", labels.ToText(),
+        " would be gone, but for checkpoints: add --yes, or --dry-run to see how much that is"));
+  }
   ASSIGN_OR_RETURN(
       const LabelRetirement retirement,
       session->client().coordinator().RetireLabels(session->model().spec.name, labels.ToText(),
@@ -153,6 +159,7 @@ void AddRetireCommand(CliCommand group, Context& context) {
   AddOption(command, "--file", options->file, "File with the names of labels, one a line");
   AddOption(command, "--numbers", options->rows, "Numbers of labels, and ranges of them: 3,7-12");
   command.AddSwitch("--restore", options->restore, "They may be predicted again, and learn anew");
+  command.AddSwitch("--yes", options->yes, "Do it: what their rows have learnt is gone");
   command.AddSwitch("--dry-run", options->dry_run, "Only say what would be");
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RetireLabels(context.global, *options); };
