@@ -40,7 +40,8 @@ copy_manifests() {
   case "$1" in
     kueue) copy "$1" sigs.k8s.io/kueue charts/kueue "$2/charts/kueue" ;;
     cert-manager)
-      copy "$1" github.com/cert-manager/cert-manager deploy/charts/cert-manager "$2/charts/cert-manager"
+      copy "$1" github.com/cert-manager/cert-manager deploy/charts/cert-manager \
+        "$2/charts/cert-manager"
       ;;
     prometheus-operator)
       copy "$1" github.com/prometheus-operator/prometheus-operator bundle.yaml \
