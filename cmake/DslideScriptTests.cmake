@@ -7,23 +7,27 @@ if(DSLIDE_PYTHON)
   set_tests_properties(python.environment PROPERTIES FIXTURES_SETUP python TIMEOUT 3600)
 endif()
 
-# dslide_pytest(NAME [THOROUGH|LONG] [LABEL LABEL] [ENVIRONMENT NAME=VALUE...] [ARGUMENTS ARGUMENT...])
+# dslide_pytest(NAME [THOROUGH|NIGHTLY|LONG] [LABEL LABEL] [ENVIRONMENT NAME=VALUE...] [ARGUMENTS ARGUMENT...])
 # registers NAME_test.py of this folder as <folder>.NAME, where there is a Python; a status of 77 means
 # that all of it was skipped. The label is the folder's name unless told otherwise. What is THOROUGH
-# takes longer than the quick tier has (docs/contribute/checks.md); it begins early, like what is LONG, which waits
-# most of its time. The time limit is the same for all and is of a test that hangs itself: waiting has
-# its own, smaller one (tools/common/processes.py).
+# takes longer than the quick tier has (docs/contribute/checks.md); it begins early, like what is LONG,
+# which waits most of its time. What is NIGHTLY is no part of a check and runs when it is named. The time
+# limit is the same for all and is of a test that hangs itself: waiting has its own, smaller one
+# (tools/common/processes.py).
 function(dslide_pytest name)
   if(NOT DSLIDE_PYTHON)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 script "THOROUGH;LONG" "LABEL" "ENVIRONMENT;ARGUMENTS")
+  cmake_parse_arguments(PARSE_ARGV 1 script "THOROUGH;NIGHTLY;LONG" "LABEL" "ENVIRONMENT;ARGUMENTS")
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME part)
   if(NOT script_LABEL)
     set(script_LABEL ${part})
   endif()
   if(script_THOROUGH)
     list(APPEND script_LABEL thorough)
+  endif()
+  if(script_NIGHTLY)
+    list(APPEND script_LABEL nightly)
   endif()
   add_test(NAME ${part}.${name} COMMAND ${DSLIDE_TEST_PYTHON} -m pytest
     --config-file "${PROJECT_SOURCE_DIR}/tests/pyproject.toml"

@@ -7,6 +7,7 @@ The last line of stdout is one JSON object.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -32,10 +33,29 @@ RATE = 0.01
 ORDER = 1  # the seed of the batches
 
 
-def train(body: Body, head: Any, points: Points, labels: Any, some: Any) -> float:
+@dataclasses.dataclass
+class Decay:
+    """Factors of a rate that falls linearly to a part of it."""
+
+    steps: int
+    to: float
+    done: int = 0
+
+    def next(self) -> float:
+        self.done += 1
+        return 1 - (1 - self.to) * (self.done - 1) / self.steps
+
+
+def train(
+    body: Body, head: Any, points: Points, labels: Any, some: Any, decay: Decay | None = None
+) -> float:
     """One step for each batch; the last loss."""
     loss = torch.zeros(())
     for batch in some:
+        if decay is not None:
+            factor = decay.next()
+            body.scale_rates(factor)
+            head.scale_rates(factor)
         loss = head.loss(body(points.x[batch]), labels[batch])
         loss.backward()
         head.step()
@@ -131,6 +151,7 @@ def learn(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
         "hashed": ShardedHead(
             classes,
             settings["rate"],
+            optimizer=settings["optimizer"],
             bias=True,
             cluster=cluster,
             options=HashedOptions(**settings["hashed"]),
@@ -144,12 +165,13 @@ def learn(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
     curves: dict[str, list[float]] = {name: [] for name in heads}
     order = batches(len(points), batch, ORDER)
     epoch = max(1, len(points) // batch)
+    decays = {name: Decay(settings["epochs"] * epoch, settings["decay"]) for name in heads}
     for number in range(settings["epochs"]):
         for begin in range(0, epoch, STRETCH):
             some = list(itertools.islice(order, min(STRETCH, epoch - begin)))
             for name, head in heads.items():
                 with meters[name].stretch(len(some), batch):
-                    train(bodies[name], head, points, points.y, some)
+                    train(bodies[name], head, points, points.y, some, decays[name])
         for name, head in heads.items():
             curves[name].append(precision_at_1(bodies[name], head, test))
         print(
@@ -164,8 +186,9 @@ def learn(settings: dict[str, Any], cluster: dslide.Client) -> dict[str, Any]:
         "test_points": len(test),
         "batch": batch,
         "options": settings["hashed"],
+        "optimizer": settings["optimizer"],
         "sides": {
-            name: meters[name].figures() | {"p_at_1": max(curve), "curve": curve}
+            name: meters[name].figures() | {"p_at_1": curve[-1], "curve": curve}
             for name, curve in curves.items()
         },
     }

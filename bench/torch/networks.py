@@ -1,6 +1,7 @@
 """A network with hidden layers of its own, and the heads that are compared: on shards, and dense.
 
-A head has `loss(hidden, labels)`, `step()` after its backward, and `best(hidden)`.
+A head has `loss(hidden, labels)`, `step()` after its backward, `best(hidden)`, and
+`scale_rates(factor)` for the steps to come.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import dslide
@@ -61,6 +64,12 @@ class Points:
         return torch.from_numpy(self.y.indices[self.y.indptr[:-1]].astype(numpy.int64))
 
 
+def scale_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Of the rate that it was made with."""
+    for group in optimizer.param_groups:
+        group["lr"] = factor * optimizer.defaults["lr"]
+
+
 class Body(torch.nn.Module):
     """A bag of embeddings and two layers: the user's own, trained by the user's optimizers."""
 
@@ -95,6 +104,10 @@ class Body(torch.nn.Module):
         bags = self.bag(ids, starts, per_sample_weights=torch.from_numpy(x.data))
         return self.layers(bags)
 
+    def scale_rates(self, factor: float) -> None:
+        for optimizer in self.optimizers:
+            scale_rate(optimizer, factor)
+
     def step(self) -> None:
         for optimizer in self.optimizers:
             optimizer.step()
@@ -102,12 +115,24 @@ class Body(torch.nn.Module):
 
 
 class ShardedHead:
-    """The head of this project."""
+    """The head of this project. optimizer : further settings of the rows', as in a model spec"""
 
-    def __init__(self, labels: int, rate: float, kind: str = "adam", **settings: Any) -> None:
+    def __init__(
+        self,
+        labels: int,
+        rate: float,
+        kind: str = "adam",
+        *,
+        optimizer: Mapping[str, Any] = MappingProxyType({}),
+        **settings: Any,
+    ) -> None:
+        self.rate = rate
         self.module = dslide.torch.LinearCrossEntropyLoss(
-            WIDTH, labels, optimizer={"kind": kind, "learning_rate": rate}, **settings
+            WIDTH, labels, optimizer={"kind": kind, "learning_rate": rate, **optimizer}, **settings
         )
+
+    def scale_rates(self, factor: float) -> None:
+        self.module.learning_rate = factor * self.rate
 
     def loss(self, hidden: torch.Tensor, labels: Any) -> torch.Tensor:
         return self.module(hidden, labels)
@@ -145,6 +170,9 @@ class LinearHead:
         if isinstance(labels, torch.Tensor):
             return torch.nn.functional.cross_entropy(logits, labels)
         return run_dense.loss_of(logits, labels)
+
+    def scale_rates(self, factor: float) -> None:
+        scale_rate(self.optimizer, factor)
 
     def step(self) -> None:
         self.optimizer.step()

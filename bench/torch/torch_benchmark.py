@@ -51,8 +51,16 @@ def settings_of(options, part):
             "batch": 256,
             "epochs": 1 if quick else options.epochs,
             "rate": 0.01,
+            "decay": 0.05,
             "dropout": 0.5,
-            "hashed": {"max_active": budget, "tail_rows": 2 * budget},
+            # The first moment of a row that few steps touch is old news.
+            "optimizer": {"beta1": 0.5},
+            "hashed": {
+                "max_active": budget,
+                "tail_rows": 4 * budget,
+                "tables": 24,
+                "hash": {"rebuild_every_steps": 20},
+            },
         }
     steps = 4 if quick else options.steps
     return {

@@ -52,6 +52,7 @@ expect 2 "takes 'json', not 'xml'" ./run observability -o xml
 expect 2 "unknown benchmark 'trian'" ./run bench trian
 expect 2 "takes 'json', not 'xml'" ./run bench train -o xml
 expect 2 "unknown argument '--stesp'" ./run bench all --stesp
+expect 0 '^usage: ./run bench' ./run bench serve --help
 expect 2 "unrecognized arguments: --wirte" ./run times --wirte
 expect 2 "invalid choice: 'xml'" ./run behaviours -o xml
 expect 2 "unknown argument '--regsitry'" ./run release --regsitry a.b/c

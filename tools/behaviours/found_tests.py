@@ -19,8 +19,9 @@ import tree  # noqa: E402
 Tree = dict[str, str]
 _FOLDERS = ("core", "services", "client", "tests", "tools")
 _SUFFIXES = (".cc", ".py", ".sh", "CMakeLists.txt")
-# What runs what is no test of ctest. ctest's tests are of the quick tier, unless they are THOROUGH.
+# What runs what is no test of ctest. ctest's tests are of the quick tier unless they say another.
 _TIERS = {"fuzz": "ci", "planted bug": "fault planted", "failpoint": "fault", "fault": "fault"}
+_TIER_WORDS = {"THOROUGH": "ci", "NIGHTLY": "nightly"}
 _CASE = re.compile(
     r"^\s*(?:TYPED_TEST|TYPED_TEST_P|TEST|TEST_F|TEST_P)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE
 )
@@ -93,14 +94,15 @@ def _lists(sources: Tree, path: str) -> collections.abc.Iterator[str]:
 
 
 def _tier(sources: Tree, path: str) -> str:
-    """`ci` when the innermost call that registers the file says that it is THOROUGH."""
+    """What the innermost call that registers the file says."""
     name = pathlib.PurePosixPath(path).stem.removesuffix("_test")
     scripts = rf"(script_test|lint_test|pytest)\({name}\b"
     call = r"dslide_test\(" if path.endswith(".cc") else scripts
     for text in _lists(sources, path):
         found = re.search(rf"{call}[^)]*", text)
         if found:
-            return "ci" if "THOROUGH" in found.group(0) else "quick"
+            tiers = (tier for word, tier in _TIER_WORDS.items() if word in found.group(0))
+            return next(tiers, "quick")
     return "quick"
 
 

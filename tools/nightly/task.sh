@@ -30,7 +30,7 @@ part_race() { ./run test race; }
 part_fault() { ./run fault full; }
 part_chart() { ./run chart --start-engine; }
 part_compose() { ./run compose --start-engine; }
-part_debian() { DSLIDE_TEST_LONG=1 ./run test --only debian_cluster; }
+part_debian() { ./run test --only debian_cluster; }
 part_coverage() { ./run coverage; }
 
 for part in "${@:-${PARTS[@]}}"; do
