@@ -63,7 +63,11 @@ while [[ $# -gt 0 ]]; do
     --no-build) find=(--find) ;;
     --nodes | --only | --bin-dir)
       [[ $# -ge 2 ]] || usage_error "kubernetes: $1 needs a value"
-      [[ "$1" != --only || "$task" == operators ]] || usage_error 'kubernetes: --only is for operators'
+      if [[ "$1" == --only ]]; then
+        [[ "$task" == operators ]] || usage_error 'kubernetes: --only is for operators'
+        [[ "$2" == @(kueue|cert-manager|prometheus) ]] ||
+          usage_error "kubernetes: --only is kueue, cert-manager or prometheus, not '$2'"
+      fi
       if [[ "$1" == --bin-dir ]]; then bin_dir="$2"; else arguments+=("$1" "$2"); fi
       shift
       ;;
