@@ -100,8 +100,8 @@ if [[ ${#missing[@]} != 0 ]]; then
     echo "operators.sh: $(go version) could not build them (its messages are above)" >&2
     exit 1
   fi
-  # After the programs are in their place: modules of which a part is removed build nothing any more.
-  rm -rf "$folder/go"
 fi
+# After the programs are in their place: modules of which a part is removed build nothing any more.
+rm -rf "$folder/go"
 [[ -d "$all" ]] || put_together
 printf '%s\n' "$all"
