@@ -1,6 +1,9 @@
 #include "client/components/point_stream.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,46 +19,88 @@ namespace {
 constexpr int64_t kPointsOfRequest = 1024;
 constexpr int64_t kPointNumbers = int64_t{1} << 32;
 
-}  // namespace
-
-absl::Status PointStream::Check() const {
-  if (parts_.stop_requested == nullptr || !parts_.stop_requested()) return absl::OkStatus();
+absl::Status CheckStop(const std::function<bool()>& stop_requested) {
+  if (stop_requested == nullptr || !stop_requested()) return absl::OkStatus();
   return absl::CancelledError("interrupted");
 }
 
-absl::Status PointStream::CheckFits(const Dataset& data, int64_t first) const {
+absl::Status CheckFits(const Dataset& data, int64_t first, const TableSpec& memory) {
   if (first < 0 || first > kPointNumbers - data.num_points()) {
     return absl::InvalidArgumentError(
         absl::StrCat(data.path(), ": its ", data.num_points(), " points would have the numbers ",
                      first, " to ", first + data.num_points() - 1, ", which must be in [0, ",
                      kPointNumbers, "): train a new model, whose memory counts from 0"));
   }
-  const int64_t labels = parts_.tables.memory->memory.labels;
+  const int64_t labels = memory.memory.labels;
   if (data.num_labels() <= labels) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(data.path(), " has ", data.num_labels(), " labels, the memory has ", labels,
                    ": it is other data, or --grow gives it the labels"));
 }
 
-absl::Status PointStream::Append(const Dataset& data, int64_t first, const PointTimes& times) {
-  RETURN_IF_ERROR(CheckFits(data, first));
+absl::Status CheckValues(const Dataset& data, absl::Span<const int64_t> points,
+                         const SparseBatch& samples, float bound) {
+  for (int64_t sample = 0; sample < samples.samples(); ++sample) {
+    const absl::Span<const float> values = samples.ValuesOf(sample);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (std::abs(values[i]) <= bound) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(data.path(), ": point ", points[static_cast<size_t>(sample)],
+                       ", counted from 0, has the value ", values[i], " for feature ",
+                       samples.FeaturesOf(sample)[i].value(), ", the model's magnitude_bound is ",
+                       bound, ": scale the values; nothing has changed"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Calls visit(points, samples) for as many points of the data as a request has, in their order,
+// with the values that the model is sent.
+template <typename Visit>
+absl::Status ForEachRequest(const Dataset& data, ValueTransform transform,
+                            absl::Span<const float> idf,
+                            const std::function<bool()>& stop_requested, const Visit& visit) {
   SparseBatch samples;
   for (int64_t begin = 0; begin < data.num_points(); begin += kPointsOfRequest) {
-    RETURN_IF_ERROR(Check());
-    std::vector<int64_t> points;
-    std::vector<int64_t> numbers;
-    for (int64_t i = begin; i < std::min(begin + kPointsOfRequest, data.num_points()); ++i) {
-      points.push_back(i);
-      numbers.push_back(first + i);
-    }
+    RETURN_IF_ERROR(CheckStop(stop_requested));
+    std::vector<int64_t> points(
+        static_cast<size_t>(std::min(kPointsOfRequest, data.num_points() - begin)));
+    std::iota(points.begin(), points.end(), begin);
     RETURN_IF_ERROR(data.ReadSamples(points, &samples));
-    RETURN_IF_ERROR(ApplyTransform(parts_.transform, parts_.idf, &samples));
+    RETURN_IF_ERROR(ApplyTransform(transform, idf, &samples));
+    RETURN_IF_ERROR(visit(points, samples));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status PointStream::Check() const { return CheckStop(parts_.stop_requested); }
+
+absl::Status CheckPoints(const Dataset& data, int64_t first, const ModelSpec& spec,
+                         ValueTransform transform, absl::Span<const float> idf,
+                         const std::function<bool()>& stop_requested) {
+  RETURN_IF_ERROR(CheckFits(data, first, *spec.FindRole(TableRole::kMemory)));
+  const auto bound = static_cast<float>(spec.magnitude_bound);
+  return ForEachRequest(data, transform, idf, stop_requested,
+                        [&](absl::Span<const int64_t> points, const SparseBatch& samples) {
+                          return CheckValues(data, points, samples, bound);
+                        });
+}
+
+absl::Status PointStream::Append(const Dataset& data, int64_t first, const PointTimes& times) {
+  RETURN_IF_ERROR(CheckFits(data, first, *parts_.tables.memory));
+  const auto send = [&](absl::Span<const int64_t> points,
+                        const SparseBatch& samples) -> absl::Status {
+    std::vector<int64_t> numbers(points.begin(), points.end());
+    for (int64_t& number : numbers) number += first;
     PointTimes part = times;
     if (!times.of_points.empty()) {
-      part.of_points = times.of_points.subspan(static_cast<size_t>(begin), points.size());
+      part.of_points = times.of_points.subspan(static_cast<size_t>(points.front()), points.size());
     }
-    RETURN_IF_ERROR(parts_.shards.AppendPoints(numbers, samples, part));
-  }
+    return parts_.shards.AppendPoints(numbers, samples, part);
+  };
+  RETURN_IF_ERROR(ForEachRequest(data, parts_.transform, parts_.idf, parts_.stop_requested, send));
   return parts_.shards.Finish();
 }
 

@@ -37,6 +37,14 @@ struct PointStreamParts {
   std::function<bool()> stop_requested;
 };
 
+// Whether a memory of `spec` would take all points of the data, the first under the number `first`.
+// Reads all of them and sends nothing. transform, idf, stop_requested: as above.
+// Errors: InvalidArgument when numbers or labels do not fit, or naming a point whose values, as
+// they would be sent, are beyond the model's bound; those of the data; Cancelled.
+absl::Status CheckPoints(const Dataset& data, int64_t first, const ModelSpec& spec,
+                         ValueTransform transform, absl::Span<const float> idf,
+                         const std::function<bool()>& stop_requested);
+
 // Thread safety: one thread. Errors: those of the data and the shards; Cancelled when somebody
 // asked to stop.
 class PointStream {
@@ -61,7 +69,6 @@ class PointStream {
 
  private:
   absl::Status Check() const;  // Cancelled when somebody asked to stop
-  absl::Status CheckFits(const Dataset& data, int64_t first) const;
   absl::Status RefreshFusion();
   // Whether a label that the model has grown by has points, and no leaf in some tree.
   absl::StatusOr<bool> LacksLabels();

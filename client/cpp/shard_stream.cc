@@ -324,13 +324,15 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
 // refuses those behind it for the gap that it leaves; they are kept, too, and all are sent again
 // when the last of them was answered.
 bool ShardStream::Impl::Hold(const absl::Status& refusal) {
-  const bool gap = ReasonOf(refusal) == reason::kSequenceGap;
+  const std::string why = ReasonOf(refusal);
+  const bool gap = why == reason::kSequenceGap;
   if (held == 0) {
     Unanswered& entry = unanswered.front();
     // A gap in front: an earlier request was refused for good and its number is not used. Sent
-    // again, this request gives that number up. A second gap means something else. A new
-    // generation: the shard has registered with a coordinator that had forgotten it.
-    const bool stale = ReasonOf(refusal) == reason::kStaleGeneration;
+    // again, this one gives that number up; a second gap means something else. A new generation, or
+    // an unknown client: Hello comes first. A client that had answers begins anew instead.
+    const bool stale =
+        why == reason::kStaleGeneration || (why == reason::kUnknownClient && confirmed == 0);
     const bool again = IsTransient(refusal) || ((gap || stale) && !entry.held_before);
     if (!again || absl::Now() >= entry.pending->deadline()) return false;
     entry.held_before = true;

@@ -8,6 +8,7 @@
 #include "client/export/stored_table.h"
 #include "core/base/status_macros.h"
 #include "core/engine/rows/record_digest.h"
+#include "core/engine/rows/row_layout.h"
 
 namespace dslide {
 namespace {
@@ -137,16 +138,28 @@ absl::StatusOr<uint64_t> ModelExport::WriteFloats(const TableSpec& table, size_t
   for (size_t i = 0; i < fields.tensors().size(); ++i) buffers.emplace_back(output, first + i);
   std::vector<absl::string_view> parts;
   uint64_t digest = 0;
-  RETURN_IF_ERROR(VisitRows(
-      *cluster_, head_.spec, table, /*sizes_only=*/false,
-      [&](const VisitedRow& row) -> absl::Status {
-        ASSIGN_OR_RETURN(const uint64_t mine,
-                         fields.Split(row.row, absl::MakeConstSpan(row.record.data(), row.size),
-                                      row.applied, &parts));
-        digest += mine;
-        for (size_t i = 0; i < parts.size(); ++i) RETURN_IF_ERROR(buffers[i].Append(parts[i]));
-        return absl::OkStatus();
-      }));
+  int64_t next = 0;
+  const auto write = [&](absl::string_view record, Step applied) -> absl::Status {
+    ASSIGN_OR_RETURN(
+        const uint64_t mine,
+        fields.Split(RowId(static_cast<uint32_t>(next++)),
+                     absl::MakeConstSpan(record.data(), record.size()), applied, &parts));
+    digest += mine;
+    for (size_t i = 0; i < parts.size(); ++i) RETURN_IF_ERROR(buffers[i].Append(parts[i]));
+    return absl::OkStatus();
+  };
+  // Rows of retired labels are absent.
+  const std::string zeros(static_cast<size_t>(RowLayout::Of(table).record_bytes), '\0');
+  const auto write_absent = [&](int64_t end) -> absl::Status {
+    while (next < end) RETURN_IF_ERROR(write(zeros, Step(0)));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(VisitRows(*cluster_, head_.spec, table, /*sizes_only=*/false,
+                            [&](const VisitedRow& row) -> absl::Status {
+                              RETURN_IF_ERROR(write_absent(row.row.value()));
+                              return write(row.record, row.applied);
+                            }));
+  RETURN_IF_ERROR(write_absent(table.rows));
   for (TensorBuffer& buffer : buffers) RETURN_IF_ERROR(buffer.Flush());
   return digest;
 }

@@ -34,4 +34,8 @@ absl::StatusOr<AlignedBuffer> AlignedBuffer::Create(int64_t num_floats) {
   return buffer;
 }
 
+void AlignedBuffer::Release(int64_t begin, int64_t end) {
+  ReleasePages(reinterpret_cast<char*>(data_) + begin, static_cast<size_t>(end - begin));
+}
+
 }  // namespace dslide

@@ -27,6 +27,9 @@ class AlignedBuffer {
   float* data() { return data_; }
   const float* data() const { return data_; }
   int64_t size() const { return size_; }
+  // Bytes [begin, end) become 0. Pages that lie in them as wholes go back to the system until they
+  // are written again.
+  void Release(int64_t begin, int64_t end);
   absl::Span<float> span() { return {data_, static_cast<size_t>(size_)}; }
   absl::Span<const float> span() const { return {data_, static_cast<size_t>(size_)}; }
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace dslide {
 namespace {
@@ -39,6 +40,19 @@ void* MapZeros(size_t bytes) {
 
 void Unmap(void* memory, size_t bytes) {
   if (memory != nullptr) munmap(memory, MappedBytes(bytes));
+}
+
+void ReleasePages(char* memory, size_t bytes) {
+  char* const end = memory + bytes;
+  char* const first =
+      reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(memory), kSmallPageBytes));
+  char* const last = end - reinterpret_cast<uintptr_t>(end) % kSmallPageBytes;
+  if (first >= last || madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) != 0) {
+    std::memset(memory, 0, bytes);
+    return;
+  }
+  std::memset(memory, 0, static_cast<size_t>(first - memory));
+  std::memset(last, 0, static_cast<size_t>(end - last));
 }
 
 }  // namespace dslide

@@ -21,6 +21,8 @@ size_t MappedBytes(size_t bytes);
 void* MapZeros(size_t bytes);
 // Gives back what MapZeros(bytes) returned; null is fine.
 void Unmap(void* memory, size_t bytes);
+// Zeros a part of it. Its whole small pages go back to the system until they are touched again.
+void ReleasePages(char* memory, size_t bytes);
 
 // For standard containers. Arrays of less than half a huge page come from the heap.
 // Errors: std::bad_alloc, as of the standard's own.

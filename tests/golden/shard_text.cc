@@ -61,6 +61,7 @@ std::vector<float> Numbers(absl::Span<const char> record, int64_t at, int64_t co
 std::string RowText(const RowStore& store, LocalRow row) {
   const RowLayout& layout = store.layout();
   const absl::Span<const char> record = store.RecordSpan(row);
+  if (record.empty()) return "";
   std::string text = absl::StrCat("  row ", Word(store.rows().ToGlobal(row)));
   text += List("weights", Numbers(record, 0, layout.dim, layout.bf16_weights()));
   for (int64_t i = 0; i < layout.state.vectors; ++i) {

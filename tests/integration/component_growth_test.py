@@ -165,3 +165,24 @@ class ComponentGrowthTest(shard_crash_test.ShardTrainingTest):
         other = self.write_csv("other", (*LATER, *FRUIT))
         refused = self.command("train", "--data", other, "--job", "other", "--grow", *SETTINGS)
         assert_ended(refused, USAGE, "points never change", "dslide append --grow")
+
+    def test_a_model_grows_by_no_points_that_it_would_not_take(self) -> None:
+        self.start_shards(1)
+        self.ended(self.command("train", "--data", self.first, "--job", "first", *SETTINGS))
+        before = self.command("model", "list").json()
+        texts = self.of_cluster()
+        cut = self.directory / "cut.csv"
+        cut.write_text(self.second.read_text() + '"a kiwi')
+        none = self.directory / "none.csv"
+        none.write_text("text,label\na grapefruit,\n")
+        times = self.directory / "times.txt"
+        times.write_text("1\n2\n")
+        for words, data, flags in (
+                ("cut.csv:", cut, ()),
+                ("no point to train on", none, ()),
+                ("times.txt", self.second, ("--times", times)),
+                ("4294967290", self.second, ("--first-point", 4294967290))):
+            refused = self.command("append", "--data", data, *SETTINGS, "--grow", *flags)
+            assert_ended(refused, USAGE, words)
+            assert self.command("model", "list").json() == before, words
+        assert self.of_cluster() == texts

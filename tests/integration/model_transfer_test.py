@@ -50,7 +50,8 @@ class ModelTransferTest(ProcessCase):
 
     def retire(self, model: pathlib.Path) -> None:
         """Half of the labels, among them many that would be predicted."""
-        assert_ended(self.model_command("retire", "--model-dir", model, "--numbers", "0-299"), OK)
+        assert_ended(self.model_command("retire", "--model-dir", model, "--numbers", "0-299",
+                                        "--yes"), OK)
 
     def refuse(self, code: int, word: str, *arguments: object) -> None:
         refused = self.model_command(*arguments)

@@ -51,7 +51,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         return self.command("train", "--data", data, "--dim", 16, "--epochs", 1, "--job", job)
 
     def retire(self, *arguments: object) -> Any:
-        retired = self.command("model", "retire", *arguments)
+        retired = self.command("model", "retire", "--yes", *arguments)
         assert_ended(retired, OK)
         return retired.json()
 
@@ -61,8 +61,10 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
             self.command("predict", "-k", MORE_LABELS, "--data", self.data, *arguments))
         return without(rankings, range(LABELS, MORE_LABELS))
 
-    def checkpoint(self, *arguments: object) -> None:
-        assert_ended(self.command("checkpoint", *arguments), OK)
+    def checkpoint(self, *arguments: object) -> Finished:
+        finished = self.command("checkpoint", *arguments)
+        assert_ended(finished, OK)
+        return finished
 
     def test_neither_kills_nor_checkpoints_nor_growth_bring_them_back(self) -> None:
         assert_ended(self.train_on(self.data, "first"), OK)
@@ -93,8 +95,35 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         assert self.ranked() == expected
         assert self.retire("--numbers", rows, "--restore") == {
             "model": name, "retired_before": len(gone), "retired": 0, "labels": "",
-            "changed": True}
-        assert self.ranked() == everything
+            "freed_bytes": 0, "changed": True}
+        restored = self.ranked()
+        assert gone <= labels_of(restored)
+        assert without(restored, gone) == expected
+        assert restored != everything  # they begin anew
+
+    def test_their_rows_are_freed_for_good_and_the_same_after_each_crash(self) -> None:
+        assert_ended(self.train_on(self.data, "first"), OK)
+        full = self.checkpoint("create").json()
+        freed = self.retire("--numbers", "0-199")
+        assert freed["freed_bytes"] > 200 * 16 * 4
+        expected = self.ranked()
+        # From the full image and the log.
+        assert self.restarted_digests() == self.restarted_digests()
+        assert self.ranked() == expected
+        small = self.checkpoint("create").json()
+        assert small["rows"] == full["rows"] - 200
+        assert_ended(self.train_on(self.data, "second"), OK)
+        trained, hashed = self.ranked(), self.ranked("--hashed")
+        # From an image that lacks them and the log.
+        assert self.restarted_digests() == self.restarted_digests()
+        assert (self.ranked(), self.ranked("--hashed")) == (trained, hashed)
+        self.retire("--numbers", "0-99", "--restore")
+        restored = self.ranked()
+        assert self.restarted_digests() == self.restarted_digests()
+        assert self.ranked() == restored
+        assert self.checkpoint("create").json()["rows"] == full["rows"] - 100
+        self.checkpoint("restore", small["checkpoint_id"], "--yes")
+        assert self.ranked() == expected
 
     def test_a_running_training_goes_on_and_a_later_one_leaves_them_out(self) -> None:
         trainer = self.train()
@@ -123,7 +152,9 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
                 (USAGE, "all labels", ("--numbers", "0-399")),
                 (USAGE, "does not know what its labels are called", ("--labels", "plum")),
                 (USAGE, "gone.txt", ("--file", self.directory / "gone.txt"))):
-            assert_ended(self.command("model", "retire", *flags), code, words)
+            assert_ended(self.command("model", "retire", "--yes", *flags), code, words)
+        assert_ended(self.command("model", "retire", "--numbers", "7-9"), USAGE,
+                     "learnt of labels 7-9 would be gone, but for checkpoints: add --yes")
         described = self.command("model", "list").json()["models"][0]
         assert not described.get("retired_labels")
 
@@ -146,7 +177,8 @@ class RetiredDirectoryTest(ProcessCase):
         assert labels_of(before) == {0, 1, 2, 3}
         gone = self.directory / "gone.txt"
         gone.write_text("plum\ncherry\n")
-        retired = self.run_dslide("model", "retire", "-q", "-o", "json", *model, "--file", gone)
+        retired = self.run_dslide("model", "retire", "-q", "-o", "json", *model, "--file", gone,
+                                  "--yes")
         assert_ended(retired, OK)
         assert retired.json()["labels"] == "2-3"
         after = rankings_of(self.run_dslide(*ask))

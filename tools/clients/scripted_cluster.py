@@ -77,8 +77,8 @@ class ScriptedCluster:
             for place, turn in enumerate(self._turns):
                 # Who waits for each answer has no other number that is open.
                 expected_fields = {"first_incomplete": found.get("sequence"), **turn}
-                if call in _any_of(turn["call"]) and all(
-                        value in _any_of(expected_fields.get(name, value))
+                if call in any_of(turn["call"]) and all(
+                        value in any_of(expected_fields.get(name, value))
                         for name, value in found.items()):
                     self._turns = self._turns[place + ("repeat" not in turn):]
                     return turn["answer"]
@@ -222,13 +222,14 @@ def _unary(answer: Any, request: Any) -> Any:
     return grpc.unary_unary_rpc_method_handler(answer, request.FromString, _bytes_of)
 
 
-def _any_of(values: Any) -> list[Any]:
+def any_of(values: Any) -> list[Any]:
+    """What is allowed where a transcript says one value, or a list."""
     return values if isinstance(values, list) else [values]
 
 
 def _shown(turn: Turn) -> str:
     fields = {name: value for name, value in turn.items() if name not in ("call", "answer")}
-    return f"{' or '.join(_any_of(turn['call']))} {fields}"
+    return f"{' or '.join(any_of(turn['call']))} {fields}"
 
 
 def _numbers_of(envelope: common_pb2.RequestEnvelope) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 from counted_increments import Increments
-from scripted_cluster import ScriptedCluster, value_of_operation
+from scripted_cluster import ScriptedCluster, any_of, value_of_operation
 
 TRANSCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "clients" / "transcripts.json"
 _TIMEOUT_SECONDS = 300  # of a client whose transcript needs none
@@ -27,10 +27,10 @@ def _wrong_outcome(line: str, number: int, update: dict[str, Any], is_operation:
     if not line:
         return ["the program has ended"]
     said = json.loads(line)
-    allowed = update["outcome"] if isinstance(update["outcome"], list) else [update["outcome"]]
-    expected = f"{' or '.join(allowed)} {update.get('reason', '')}".strip()
+    allowed, reasons = any_of(update["outcome"]), any_of(update.get("reason", said["reason"]))
+    expected = f"{' or '.join(allowed)} {' or '.join(any_of(update.get('reason', '')))}".strip()
     if (said["update"] != number or said["outcome"] not in allowed
-            or said["reason"] != update.get("reason", said["reason"])):
+            or said["reason"] not in reasons):
         return [f"it says {line.strip()}, expected {expected}"]
     if (is_operation and said["outcome"] == "applied"
             and said["value"] != value_of_operation(number)):

@@ -15,6 +15,8 @@
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/train/model_session.h"
+#include "client/components/point_stream.h"
+#include "client/trainer/batch_preparer.h"
 #include "core/base/clock.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/point_times.h"
@@ -122,6 +124,28 @@ std::string AppendResultToText(const AppendResult& result) {
   return text;
 }
 
+// The points and their times, all of which a memory takes: they are looked at before the model
+// grows by them, and before the first is sent.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenChecked(const AppendOptions& options,
+                                                     ModelSession& session,
+                                                     std::vector<uint32_t>* times) {
+  PointStream stream = session.components()->OpenPointStream(&InterruptGuard::Interrupted);
+  ASSIGN_OR_RETURN(const AppendPointsReply before, stream.Count());
+  const auto check = [&](const Dataset& data, const StoredModel& model) -> absl::Status {
+    RETURN_IF_ERROR(CheckHasLabels(data));
+    if (!options.times.empty()) {
+      ASSIGN_OR_RETURN(*times, ReadPointTimes(options.times, data.num_points()));
+    }
+    return CheckPoints(data, options.first_point.value_or(before.next), model.spec,
+                       ToValueTransform(model.spec.training.transform), model.features.idf,
+                       &InterruptGuard::Interrupted);
+  };
+  if (options.grow) return session.GrowFor(options.model, options.data, check);
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, session.OpenPoints(options.data));
+  RETURN_IF_ERROR(check(*data, session.model()));
+  return data;
+}
+
 absl::StatusOr<AppendResult> AppendData(const AppendOptions& options, ModelSession& session) {
   if (session.components() == nullptr) {
     return absl::InvalidArgumentError(
@@ -135,14 +159,8 @@ absl::StatusOr<AppendResult> AppendData(const AppendOptions& options, ModelSessi
                      "\" has no label trees, so there is nothing to solve: leave it out"));
   }
   const int64_t labels_before = session.model().spec.num_labels();
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
-                   options.grow ? session.GrowFor(options.model, options.data)
-                                : session.OpenPoints(options.data));
-  RETURN_IF_ERROR(CheckHasLabels(*data));
   std::vector<uint32_t> times;
-  if (!options.times.empty()) {
-    ASSIGN_OR_RETURN(times, ReadPointTimes(options.times, data->num_points()));
-  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenChecked(options, session, &times));
   PointStream stream = session.components()->OpenPointStream(&InterruptGuard::Interrupted);
   ASSIGN_OR_RETURN(const AppendPointsReply before, stream.Count());
   AppendResult result;

@@ -1,5 +1,7 @@
 #include "client/cli/retire/command_model_retire.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +17,7 @@
 #include "client/cli/train/model_session.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/name_list.h"
+#include "core/engine/rows/row_layout.h"
 #include "core/spec/retired_labels.h"
 
 namespace dslide::cli {
@@ -22,10 +25,10 @@ namespace {
 
 constexpr char kRetireExamples[] = R"(Examples:
   dslide model retire --cluster 127.0.0.1:7000 --name default --labels "sold out" --dry-run
-  dslide model retire --cluster 127.0.0.1:7000 --name default --file gone.txt
+  dslide model retire --cluster 127.0.0.1:7000 --name default --file gone.txt --yes
       A label's name a line. Predictions leave them out from the next one on.
   dslide model retire --model-dir my-model --numbers 3,7-12 --restore
-      They may be predicted again, with all that they have learnt.)";
+      They may be predicted again. Their rows in the head begin anew.)";
 
 struct RetireOptions {
   ModelOptions model;
@@ -33,6 +36,7 @@ struct RetireOptions {
   std::string file;
   std::string rows;
   bool restore = false;
+  bool yes = false;
   bool dry_run = false;
 };
 
@@ -81,6 +85,25 @@ absl::StatusOr<RetiredLabels> WantedLabels(const RetireOptions& options, const S
   return wanted->With(RetiredLabels(std::move(ranges)));
 }
 
+// What a head's rows of so many labels take in each image and checkpoint.
+int64_t BytesOfRows(const ModelSpec& spec, int64_t labels) {
+  const TableSpec* const head = spec.FindRole(TableRole::kHead);
+  return head == nullptr ? 0 : labels * RowLayout::Of(*head).record_bytes;
+}
+
+std::string RowsSentence(const RetireOptions& options, const LabelRetirement& retirement) {
+  const int64_t more = retirement.retired - retirement.retired_before;
+  const int64_t bytes = BytesOfRows(retirement.spec, std::abs(more));
+  if (bytes == 0) return "";
+  if (more < 0) {
+    return absl::StrCat(" The rows of the ", WithThousands(-more), " restored ones ",
+                        options.dry_run ? "would begin anew." : "begin anew.");
+  }
+  return absl::StrCat(" The rows of ", WithThousands(more), " more ",
+                      options.dry_run ? "would be" : "are", " freed, ",
+                      ReadableBytes(static_cast<double>(bytes)), ": restored labels begin anew.");
+}
+
 void Print(const GlobalOptions& global, const RetireOptions& options,
            const LabelRetirement& retirement) {
   if (global.json()) {
@@ -89,15 +112,18 @@ void Print(const GlobalOptions& global, const RetireOptions& options,
         {"retired_before", retirement.retired_before},
         {"retired", retirement.retired},
         {"labels", retirement.spec.retired_labels},
+        {"freed_bytes",
+         BytesOfRows(retirement.spec,
+                     std::max<int64_t>(0, retirement.retired - retirement.retired_before))},
         {"changed", !options.dry_run && retirement.retired != retirement.retired_before}}
                   .dump());
     return;
   }
-  PrintLine(absl::StrCat("Of the ", WithThousands(retirement.spec.num_labels()),
-                         " labels of model ", retirement.spec.name, ", ",
-                         WithThousands(retirement.retired), options.dry_run ? " would be" : " are",
-                         " retired and never predicted; before ",
-                         WithThousands(retirement.retired_before), "."));
+  PrintLine(absl::StrCat(
+      "Of the ", WithThousands(retirement.spec.num_labels()), " labels of model ",
+      retirement.spec.name, ", ", WithThousands(retirement.retired),
+      options.dry_run ? " would be" : " are", " retired and never predicted; before ",
+      WithThousands(retirement.retired_before), ".", RowsSentence(options, retirement)));
 }
 
 absl::StatusOr<int> RetireLabels(const GlobalOptions& global, const RetireOptions& options) {
@@ -106,6 +132,11 @@ absl::StatusOr<int> RetireLabels(const GlobalOptions& global, const RetireOption
   model.use = options.dry_run ? ModelUse::kRead : ModelUse::kChange;
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::Open(global, model));
   ASSIGN_OR_RETURN(const RetiredLabels labels, WantedLabels(options, session->model()));
+  if (!options.restore && !options.dry_run && !options.yes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "what model ", session->model().spec.name, " has learnt of labels ", labels.ToText(),
+        " would be gone, but for checkpoints: add --yes, or --dry-run to see how much that is"));
+  }
   ASSIGN_OR_RETURN(
       const LabelRetirement retirement,
       session->client().coordinator().RetireLabels(session->model().spec.name, labels.ToText(),
@@ -120,14 +151,15 @@ absl::StatusOr<int> RetireLabels(const GlobalOptions& global, const RetireOption
 
 void AddRetireCommand(CliCommand group, Context& context) {
   const auto options = std::make_shared<RetireOptions>();  // shared with the callback
-  const CliCommand command =
-      group.AddSubcommand("retire", "Leave labels out of all predictions", kRetireExamples);
+  const CliCommand command = group.AddSubcommand(
+      "retire", "Leave labels out of all predictions, and free their rows", kRetireExamples);
   options->model.job = "retire";
   AddModelOptions(command, options->model);
   command.Add("--labels", options->labels, "Names of labels").TypeName("NAME");
   AddOption(command, "--file", options->file, "File with the names of labels, one a line");
   AddOption(command, "--numbers", options->rows, "Numbers of labels, and ranges of them: 3,7-12");
-  command.AddSwitch("--restore", options->restore, "They may be predicted again");
+  command.AddSwitch("--restore", options->restore, "They may be predicted again, and learn anew");
+  command.AddSwitch("--yes", options->yes, "Do it: what their rows have learnt is gone");
   command.AddSwitch("--dry-run", options->dry_run, "Only say what would be");
   command.OnChosen([&context, options] {
     context.run = [&context, options] { return RetireLabels(context.global, *options); };

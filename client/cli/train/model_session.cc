@@ -289,7 +289,8 @@ absl::StatusOr<StoredModel> ModelSession::GrownFor(const ImportedData& input) co
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::TryToGrow(const ModelOptions& options,
-                                                                 const std::string& path) {
+                                                                 const std::string& path,
+                                                                 CheckData check) {
   CoordinatorClient& coordinator = session_->client().coordinator();
   const bool of_cluster = !options.cluster.empty();
   if (of_cluster) {
@@ -311,6 +312,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::TryToGrow(const ModelOpti
   if (const std::string difference = TextsDiffer(model_, grown); !difference.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is of other data: ", difference));
   }
+  RETURN_IF_ERROR(check(*input.data, grown));
   components_.reset();
   if (of_cluster) RETURN_IF_ERROR(CheckTexts(coordinator, grown));
   const std::unique_ptr<ProgressSink> progress = MakeProgress(/*quiet=*/false);
@@ -323,9 +325,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::TryToGrow(const ModelOpti
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::GrowFor(const ModelOptions& options,
-                                                               const std::string& path) {
+                                                               const std::string& path,
+                                                               CheckData check) {
   for (int attempt = 1;; ++attempt) {
-    absl::StatusOr<std::unique_ptr<Dataset>> data = TryToGrow(options, path);
+    absl::StatusOr<std::unique_ptr<Dataset>> data = TryToGrow(options, path, check);
     // Names that somebody else has given meanwhile have the numbers that these were to get.
     const bool numbered_here = ImportFormatOf(path).has_value();
     if (ReasonOf(data.status()) == reason::kAssetsDiffer && numbered_here &&

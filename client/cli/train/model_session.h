@@ -88,9 +88,11 @@ class ModelSession {
   // Opens points with labels or features that the model may not have: those get the next numbers,
   // and the model the rows that they need, here and in its cluster or model_dir. Of a session that
   // changes a model with a memory. Nothing that components() returned before may be in use.
-  // Errors: those of OpenTrainingData(), CheckTexts() and ClusterClient.
+  // `check` looks at the data, and at the model as it would be, before anything changes.
+  // Errors: its own; those of OpenTrainingData(), CheckTexts() and ClusterClient.
+  using CheckData = absl::FunctionRef<absl::Status(const Dataset& data, const StoredModel& model)>;
   absl::StatusOr<std::unique_ptr<Dataset>> GrowFor(const ModelOptions& options,
-                                                   const std::string& path);
+                                                   const std::string& path, CheckData check);
 
   // The model is as `spec` says from now on, also in model_dir. Of a session that changes it.
   // Errors: system errors naming the file.
@@ -111,7 +113,7 @@ class ModelSession {
   absl::Status FindModel(const ModelOptions& options);
   absl::Status OpenChannels(const ModelOptions& options);
   absl::StatusOr<std::unique_ptr<Dataset>> TryToGrow(const ModelOptions& options,
-                                                     const std::string& path);
+                                                     const std::string& path, CheckData check);
   // The model with what the data has beside.
   absl::StatusOr<StoredModel> GrownFor(const ImportedData& input) const;
 

@@ -1,8 +1,10 @@
 package dslide
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/mem"
@@ -121,5 +123,29 @@ func TestReceiveRows(t *testing.T) {
 	g := gathering{part: part{ids: []uint32{3, 9, 300}}, dim: 2, rows: &Rows{make([]float32, 6), make([]float32, 3)}}
 	if err := g.receive(mem.BufferSlice{mem.SliceBuffer(message)}); err == nil {
 		t.Error("rows that were not asked for are taken")
+	}
+}
+
+// Every place of every length: some numbers are looked at in pairs, the rest one by one.
+func TestCheckFinite(t *testing.T) {
+	wrong := []float32{float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+	for size := range 20 {
+		numbers := make([]float32, size)
+		for i := range numbers {
+			numbers[i] = []float32{math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, -1, 0}[i%5]
+		}
+		if err := checkFinite(numbers, "it"); err != nil {
+			t.Fatal(err)
+		}
+		for place := range numbers {
+			right := numbers[place]
+			for _, numbers[place] = range wrong {
+				err := checkFinite(numbers, "it")
+				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("number %d is", place)) {
+					t.Errorf("%v at place %d of %d: %v", numbers[place], place, size, err)
+				}
+			}
+			numbers[place] = right
+		}
 	}
 }

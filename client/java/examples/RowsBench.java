@@ -17,7 +17,8 @@ import java.util.stream.IntStream;
 public final class RowsBench {
   private static final int ROWS = 10_000;
   private static final int DIM = 128;
-  private static final int WARM_UP = 100;
+  // Until then the JVM's compilers take as much of two processors as the calls.
+  private static final int WARM_UP = 1_000;
   private static final int CALLS = 300;
 
   private RowsBench() {}

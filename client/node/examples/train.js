@@ -1,4 +1,4 @@
-// Trains an embedding and a hashed head on a dslide cluster and measures what they have learned.
+// Trains a network with a hashed head on a dslide cluster and measures what they have learned.
 //
 //   node train.js --cluster 127.0.0.1:7000
 //
@@ -69,19 +69,16 @@ class Trainer {
   constructor(model, points, job) {
     const { spec } = model;
     const training = spec.training;
-    if (
-      !training || training.transform === "tf_idf" || training.propensityStrength ||
-      training.inputDropout || training.hiddenDropout || spec.tables.length !== 2 ||
-      spec.tables[1]?.head?.loss === "sigmoid"
-    ) {
+    if (!training || training.transform === "tf_idf" || training.propensityStrength) {
       throw new dslide.InvalidArgumentError(
-        `model "${model.name}" has dense layers, dropout, tf_idf, propensities or the sigmoid, which ` +
-          "this example does not know: train it with dslide train",
+        `model "${model.name}" has tf_idf or propensities, which this example does not know: train ` +
+          "it with dslide train",
       );
     }
     this.model = model;
     this.points = points.points;
     this.network = dslide.networkOf(spec);
+    this.training = training;
     this.transform = training.transform ?? "l2";
     this.batchSize = Number(training.batchSize);
     this.split = new dslide.TrainingSplit(
@@ -120,12 +117,19 @@ class Trainer {
   }
 
   /**
-   * Those of the points with labels: others teach nothing.
-   * @param {number} count @param {(position: number) => number} pointAt
+   * The places in the data of those points with labels: others teach nothing.
+   * @param {number} count @param {(position: number) => number} placeAt
    */
-  batch(count, pointAt) {
-    const points = Array.from({ length: count }, (_, i) => this.points[pointAt(i)]);
-    return points.filter((point) => point !== undefined).filter(({ labels }) => labels.length > 0);
+  places(count, placeAt) {
+    const places = Array.from({ length: count }, (_, i) => placeAt(i));
+    return places.filter((place) => this.point(place).labels.length > 0);
+  }
+
+  /** @param {number} place */
+  point(place) {
+    const point = this.points[place];
+    if (point) return point;
+    throw new dslide.InternalError(`the data has no point ${place}`);
   }
 
   /**
@@ -136,14 +140,16 @@ class Trainer {
     const [epoch, begin] = [Number(lease.epoch), Number(lease.first)];
     const end = begin + Number(lease.count);
     const order = new dslide.EpochOrder(this.split.numTraining, this.job.seed, epoch);
+    const { inputDropout, hiddenDropout } = this.training;
+    const dropout = new dslide.Dropout(this.job.seed, epoch, inputDropout ?? 0, hiddenDropout ?? 0);
     const done = { lossSum: 0, samples: 0 };
     for (let first = begin; first < end; first += this.batchSize) {
       const count = Math.min(this.batchSize, end - first);
-      const batch = this.batch(count, (i) => this.split.trainingPoint(order.pointAt(first + i)));
-      if (batch.length === 0) continue;
+      const places = this.places(count, (i) => this.split.trainingPoint(order.pointAt(first + i)));
+      if (places.length === 0) continue;
       const number = Math.floor((epoch * this.split.numTraining + first) / this.batchSize) + 1;
-      done.lossSum += await this.trainBatch(steps, number, batch);
-      done.samples += batch.length;
+      done.lossSum += await this.trainBatch(steps, number, places, dropout);
+      done.samples += places.length;
     }
     this.samples += done.samples;
     if (done.samples > 0) this.lastLoss = done.lossSum / done.samples;
@@ -151,48 +157,80 @@ class Trainer {
   }
 
   /**
-   * One step, which has a number in the job; the sum of the losses.
-   * @param {dslide.Steps} steps @param {number} number @param {dslide.Point[]} batch
+   * One step, which has a number in the job; the sum of the losses. The network is hidden = max(sum
+   * of feature rows, 0), then hidden = max(W hidden + b, 0) for each dense layer, each with its
+   * dropout, and logits = head hidden.
+   * @param {dslide.Steps} steps @param {number} number @param {number[]} places
+   * @param {dslide.Dropout} dropout
    */
-  async trainBatch(steps, number, batch) {
-    const { embedding, head, bf16, numFeatures, numLabels } = this.network;
+  async trainBatch(steps, number, places, dropout) {
+    const { embedding, dense, head, bf16, numFeatures, numLabels } = this.network;
     const [table, labelTable] = [embedding.name ?? "", head.name ?? ""];
-    const [size, dim, step] = [batch.length, Number(embedding.dim), ++this.step];
+    const batch = places.map((place) => this.point(place));
+    const [size, step] = [batch.length, ++this.step];
+    const asSent = bf16 ? dslide.bf16Matrix : dslide.matrix;
 
-    // The sums of the features' rows, over all shards; then what the activation makes of them.
+    // The sums of the features' rows, over all shards.
     const scaled = dslide.transformed(dslide.batchOf(batch, numFeatures, "points"), this.transform);
-    const features = embedding.biasRow ? dslide.withBiasRow(scaled, numFeatures) : scaled;
+    const kept = dropout.features(scaled, places);
+    const features = embedding.biasRow ? dslide.withBiasRow(kept, numFeatures) : kept;
     const inputs = this.model.slice(table, features);
     const sums = await steps.run(step, step, "embedForward", inputs.map((part) => ({
       table, batch: size,
       packedRowIds: dslide.packIds(part.offsets, part.ids), values: dslide.bytesOf(part.values),
     })));
-    let hidden = dslide.rectify(dslide.addParts(sums.map(partialOf), size, dim));
-    if (bf16) hidden = dslide.roundToBf16(hidden);
-    const shown = bf16 ? dslide.bf16Matrix(size, dim, hidden) : dslide.matrix(size, dim, hidden);
+    let hidden = dslide.addParts(sums.map(partialOf), size, Number(embedding.dim));
+    dropout.units(0, places, dslide.rectify(hidden));
 
-    // Each shard selects rows by fingerprints and answers its part of the softmax.
+    // The dense layers are computed here, with the weights of all shards. Only what the head gets is
+    // rounded.
+    const layers = await Promise.all(dense.map(async (layer) => {
+      const question = { table: layer.name ?? "" };
+      const answers = await steps.run(step, step, "denseGather", inputs.map(() => question));
+      return dslide.joinDense(layer, answers.map(({ rows }) => rows));
+    }));
+    const inputsOf = layers.map((layer, i) => {
+      const input = hidden;
+      hidden = dropout.units(i + 1, places, dslide.denseForward(layer, input));
+      return input;
+    });
+    if (bf16) hidden = dslide.roundToBf16(hidden);
+
+    // Each shard selects rows by fingerprints and answers its part of the loss.
     const ofLabels = dslide.batchOf(batch.map((point) => ({ ids: point.labels })), numLabels, "labels");
     const labels = this.model.slice(labelTable, ofLabels);
     const prints = this.model.hashFamily(labelTable)?.hash(hidden) ?? new Uint32Array();
-    const targets = Float32Array.from(batch, (point) => 1 / point.labels.length);
+    const loss = head.head?.loss === "sigmoid" ? "sigmoid" : "softmax";
+    const targets = Float32Array.from(batch, (point) => loss === "softmax" ? 1 / point.labels.length : 1);
+    const width = hidden.length / size;
+    const shown = asSent(size, width, hidden);
     const forward = await steps.run(step, step, "headForward", labels.map((part) => ({
       table: labelTable, hidden: shown, fingerprints: dslide.bytesOf(prints),
       packedLabelIds: dslide.packIds(part.offsets, part.ids), labelTargets: dslide.bytesOf(targets),
     })));
-    const loss = dslide.combineLoss("softmax", forward, labels, targets);
+    const combined = dslide.combineLoss(loss, forward, labels, targets);
 
     const backward = await steps.run(step, step, "headBackward", labels.map(() => ({
-      table: labelTable, logPartitions: dslide.bytesOf(loss.logPartitions),
+      table: labelTable, logPartitions: dslide.bytesOf(combined.logPartitions),
       scale: 1 / size, learningRate: dslide.learningRate(head.optimizer, number),
     })));
-    const gradient = dslide.addParts(backward.map(gradientOf), size, dim);
-    const masked = dslide.maskGradient(hidden, gradient);
-    const change = bf16 ? dslide.bf16Matrix(size, dim, masked) : dslide.matrix(size, dim, masked);
+    let gradient = dslide.addParts(backward.map(gradientOf), size, width);
+    gradient = dslide.maskGradient(hidden, gradient, dropout.scale);
+    for (const [i, layer] of [...layers.entries()].reverse()) {
+      const input = inputsOf[i] ?? new Float32Array();
+      const below = dslide.denseBackward(layer, input, gradient);
+      const learningRate = dslide.learningRate(dense[i]?.optimizer, number);
+      const parts = dslide.denseParts(layer, below.rows);
+      await steps.run(step, step, "denseScatter", parts.map((gradients) => (
+        gradients && { table: dense[i]?.name ?? "", gradients, learningRate }
+      )));
+      gradient = dslide.maskGradient(input, below.inputs, dropout.scale);
+    }
+    const change = asSent(size, Number(embedding.dim), gradient);
     await steps.run(step, step, "embedBackward", inputs.map(() => ({
       table, gradient: change, learningRate: dslide.learningRate(embedding.optimizer, number),
     })));
-    return loss.sum;
+    return combined.sum;
   }
 
   /**
@@ -204,8 +242,9 @@ class Trainer {
     let [hits, labelled] = [0, 0];
     for (let first = 0; first < numValidation; first += 256) {
       const count = Math.min(256, numValidation - first);
-      const batch = this.batch(count, (i) => this.split.validationPoint(first + i));
-      if (batch.length === 0) continue;
+      const places = this.places(count, (i) => this.split.validationPoint(first + i));
+      if (places.length === 0) continue;
+      const batch = places.map((place) => this.point(place));
       const best = await this.model.predict(batch, { k: 1 });
       hits += best.filter(([top], i) => top && batch[i]?.labels.includes(top.id)).length;
       labelled += batch.length;

@@ -6,6 +6,28 @@ import { ElementType, MatrixSchema } from "./gen/dslide/v1/common_pb.js";
 import { bytesOf } from "./arrays.js";
 
 const BYTES_FIELD = 2;
+const MAX_KEPT = 16;
+
+/**
+ * Memory of the messages of one call after the other. Made anew for each, it would cost as much as
+ * the copying: pages that are touched first, and collections, since V8 counts it.
+ */
+export class MessageMemory {
+  #free: Buffer[] = [];
+
+  /** Room for a message of a call; `taken` are those of this call. */
+  take(size: number, taken: Buffer[]): Buffer {
+    let memory = this.#free.pop();
+    if (!memory || memory.length < size) memory = Buffer.allocUnsafe(size);
+    taken.push(memory);
+    return memory.subarray(0, size);
+  }
+
+  /** What a call has taken, once its answer is there: after a failure somebody may still read it. */
+  giveBack(taken: readonly Buffer[]): void {
+    this.#free = [...this.#free, ...taken].slice(-MAX_KEPT);
+  }
+}
 
 /** What stands before the `size` bytes of a field. */
 function head(number: number, size: number): number[] {
@@ -25,10 +47,15 @@ export interface Block {
 }
 
 /**
- * A ScatterRequest with the rows of `block` at `places`; `others` are the bytes of its other fields.
- * Places ascend.
+ * A ScatterRequest with the rows of `block` at `places`; `others` are the bytes of its other fields,
+ * `room` is asked for its memory. Places ascend.
  */
-export function scatterMessage(others: Uint8Array, block: Block, places: Uint32Array): Buffer {
+export function scatterMessage(
+  others: Uint8Array,
+  block: Block,
+  places: Uint32Array,
+  room: (size: number) => Buffer,
+): Buffer {
   const rows = places.length;
   const dim = block.ids.length === 0 ? 0 : block.values.length / block.ids.length;
   const shape = toBinary(
@@ -44,7 +71,7 @@ export function scatterMessage(others: Uint8Array, block: Block, places: Uint32A
     idsHead.length + rows * 4 + valuesHead.length + valuesSize +
     biasesHead.length + (block.biases ? rows * 4 : 0);
   const blockHead = head(4, blockSize);
-  const out = Buffer.allocUnsafe(others.length + blockHead.length + blockSize);
+  const out = room(others.length + blockHead.length + blockSize);
   let at = 0;
   const put = (bytes: ArrayLike<number>): void => {
     out.set(bytes, at);

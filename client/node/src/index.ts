@@ -16,6 +16,15 @@ export {
   u32s,
 } from "./arrays.js";
 export { Client, connect, Model } from "./client.js";
+export {
+  denseBackward,
+  denseForward,
+  type DenseLayer,
+  denseParts,
+  type DenseRows,
+  joinDense,
+} from "./dense_layer.js";
+export { Dropout } from "./dropout.js";
 export * from "./errors.js";
 export { firstRows } from "./first_rows.js";
 export { type HashFamily, hashFamily, type HashSettings, resolvedHash } from "./hashing.js";

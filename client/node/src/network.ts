@@ -1,9 +1,9 @@
 // The arithmetic that a client does itself: what lies between the wide input and the wide output.
 // docs/understand/wire.md, "Prediction" and "Training". Matrices are row-major, [rows, cols].
 
-import { floats, fromBf16, fromMatrix, toBf16, u32s } from "./arrays.js";
+import { floats, fromBf16, fromMatrix, toBf16 } from "./arrays.js";
 import { InternalError, InvalidArgumentError } from "./errors.js";
-import { type Matrix, type RowBlock } from "./gen/dslide/v1/common_pb.js";
+import { type Matrix } from "./gen/dslide/v1/common_pb.js";
 import { type ModelSpec, type TableSpec } from "./gen/dslide/v1/model_pb.js";
 import { type HeadForwardResult } from "./gen/dslide/v1/shard_pb.js";
 import { type Batch } from "./samples.js";
@@ -72,55 +72,16 @@ export function roundToBf16(x: Float32Array): Float32Array {
   return fromBf16(toBf16(x));
 }
 
-/** The gradient of a layer's sum: that of its output where the unit was active, else 0. */
-export function maskGradient(activated: Float32Array, gradient: Float32Array): Float32Array {
-  return gradient.map((value, i) => (activated[i]! > 0 ? value : 0));
-}
-
-/** weights f32 [out, in], biases f32 [out]. */
-export interface DenseLayer {
-  weights: Float32Array;
-  biases: Float32Array;
-}
-
-/** Puts the shards' parts of a small table together. */
-export function joinDense(table: TableSpec, parts: readonly (RowBlock | undefined)[]): DenseLayer {
-  const [rows, dim] = [Number(table.rows), Number(table.dim)];
-  const layer = { weights: new Float32Array(rows * dim), biases: new Float32Array(rows) };
-  const seen = new Uint8Array(rows);
-  for (const part of parts) {
-    const ids = part ? u32s(part.rowIds) : new Uint32Array();
-    if (!part?.values || ids.length === 0) continue;
-    const weights = fromMatrix(part.values);
-    const biases = floats(part.biases);
-    ids.forEach((id, i) => {
-      if (id >= rows) throw new InternalError(`table "${table.name}" has no row ${id}`);
-      seen[id]! += 1;
-      layer.weights.set(weights.subarray(i * dim, (i + 1) * dim), id * dim);
-      layer.biases[id] = biases[i]!;
-    });
-  }
-  if (seen.some((count) => count !== 1)) {
-    throw new InternalError(
-      `table "${table.name}": the shards did not send each of its ${rows} rows once`,
-    );
-  }
-  return layer;
-}
-
-/** max(W x + b, 0) of x f32 [batch, in]; f32 [batch, out]. */
-export function denseForward(layer: DenseLayer, x: Float32Array): Float32Array {
-  const out = layer.biases.length;
-  const width = layer.weights.length / out;
-  const y = new Float32Array((x.length / width) * out);
-  for (let sample = 0; sample * width < x.length; ++sample) {
-    for (let unit = 0; unit < out; ++unit) {
-      let sum = layer.biases[unit]!;
-      for (let i = 0; i < width; ++i) sum += layer.weights[unit * width + i]! * x[sample * width + i]!;
-      y[sample * out + unit] = sum;
-    }
-  }
-  return rectify(y);
+/**
+ * The gradient of a layer's sum: that of its output where the unit was active, else 0. scale: that of
+ * the units that dropout has left.
+ */
+export function maskGradient(
+  activated: Float32Array,
+  gradient: Float32Array,
+  scale = 1,
+): Float32Array {
+  return gradient.map((value, i) => (activated[i]! > 0 ? value * scale : 0));
 }
 
 /** A batch's loss over the rows of all shards. */

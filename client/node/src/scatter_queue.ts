@@ -1,7 +1,7 @@
 // The scatters of one client to one shard, one at a time and each exactly once.
 
 import { type MessageInitShape, create, toBinary } from "@bufbuild/protobuf";
-import { type Block, scatterMessage } from "./bulk.js";
+import { type Block, MessageMemory, scatterMessage } from "./bulk.js";
 import {
   DataLossError,
   DslideError,
@@ -13,8 +13,8 @@ import { type CallOptions, type Peer, retryPauseMs, type Settings, sleep } from 
 
 const CHUNK_BYTES = 1 << 20;
 const CLOSE_TIMEOUT_MS = 5000;
-// The shard was restarted since the last greeting, or does not know this client yet.
-const STALE = new Set(["STALE_GENERATION", "UNKNOWN_CLIENT"]);
+/** Another process owns the shard since the last greeting, or it does not know this client. */
+export const STALE = new Set(["STALE_GENERATION", "UNKNOWN_CLIENT"]);
 
 /** What a scatter says beside its rows and its envelope. */
 export type ScatterHead = Pick<
@@ -57,6 +57,7 @@ export class ScatterQueue {
   #sequence = 1n; // of the next one
   #generation = 0n;
   #settled = false; // whether both are what the shard believes
+  readonly #memory = new MessageMemory();
 
   constructor(
     private readonly peer: Peer,
@@ -85,9 +86,11 @@ export class ScatterQueue {
     for (let attempt = 1; ; ++attempt) {
       const leftMs = Math.max(timeoutMs - (performance.now() - start), 1);
       try {
-        const messages = this.#messages(head, block, places);
+        const taken: Buffer[] = [];
+        const messages = this.#messages(head, block, places, taken);
         const left = { signal, timeoutMs: leftMs };
         await this.peer.upload(ShardService.method.scatter, messages, left);
+        this.#memory.giveBack(taken);
         this.#sequence += 1n;
         return;
       } catch (error) {
@@ -107,7 +110,13 @@ export class ScatterQueue {
     }
   }
 
-  *#messages(head: ScatterHead, block: Block, places: Uint32Array): Iterable<Buffer> {
+  *#messages(
+    head: ScatterHead,
+    block: Block,
+    places: Uint32Array,
+    taken: Buffer[],
+  ): Iterable<Buffer> {
+    const room = (size: number): Buffer => this.#memory.take(size, taken);
     const rowBytes = 4 * (block.values.length / block.ids.length);
     const step = Math.max(1, Math.floor(CHUNK_BYTES / rowBytes));
     for (let first = 0; first < places.length; first += step) {
@@ -131,7 +140,7 @@ export class ScatterQueue {
             },
       );
       const some = places.subarray(first, first + step);
-      yield scatterMessage(toBinary(ScatterRequestSchema, others), block, some);
+      yield scatterMessage(toBinary(ScatterRequestSchema, others), block, some, room);
     }
   }
 

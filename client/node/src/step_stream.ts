@@ -26,7 +26,7 @@ import {
   type StepResponse,
   StepResponseSchema,
 } from "./gen/dslide/v1/shard_pb.js";
-import { checkGreeting, closeClient } from "./scatter_queue.js";
+import { checkGreeting, closeClient, STALE } from "./scatter_queue.js";
 import { pathOf, type Peer, retryPauseMs, type Settings, sleep } from "./transport.js";
 
 const HELLO_TIMEOUT_MS = 5000;
@@ -223,8 +223,9 @@ export class StepStream {
       // A gap in front: an earlier request was refused for good and its number is free. Sent again,
       // this one gives that number up. A second gap means something else.
       const gap = error.reason === "SEQUENCE_GAP";
-      // Another process owns the shard now: a new call begins with its greeting.
-      if (error.reason === "STALE_GENERATION" && !held.heldBefore) {
+      // Another process owns the shard now, or it does not know this client: a new call begins with
+      // a greeting, which tells whether updates are lost.
+      if (STALE.has(error.reason) && !held.heldBefore) {
         held.heldBefore = true;
         this.#disconnect();
         return void this.#mend();

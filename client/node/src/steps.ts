@@ -41,7 +41,8 @@ export class Steps {
   }
 
   /**
-   * Runs one operation of a step on every shard, by ordinal, and returns their answers.
+   * Runs one operation of a step on every shard, by ordinal, and returns their answers. A shard whose
+   * operation is undefined is not asked, and has no answer.
    *
    * Steps are numbered from 1 and ascend; `firstOpenStep` is the lowest that is not done: `step` for
    * a trainer that has one at a time. Several may be under way; operations of a shard are applied in
@@ -51,12 +52,13 @@ export class Steps {
     step: number,
     firstOpenStep: number,
     kind: K,
-    operations: readonly Extract<StepOperation, { case: K }>["value"][],
+    operations: readonly (Extract<StepOperation, { case: K }>["value"] | undefined)[],
   ): Promise<ResultOf<K>[]> {
     const answers = await Promise.all(
-      this.streams.map((stream, shard) => {
-        const operation = { case: kind, value: operations[shard] } as StepOperation;
-        return stream.send(step, firstOpenStep, operation);
+      this.streams.flatMap((stream, shard) => {
+        const value = operations[shard];
+        if (value === undefined) return [];
+        return [stream.send(step, firstOpenStep, { case: kind, value } as StepOperation)];
       }),
     );
     return answers.map((answer) => {

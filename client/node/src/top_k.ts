@@ -3,11 +3,12 @@
 import { checkedHidden } from "./arguments.js";
 import { bytesOf, floats, matrix, packIds, u32s } from "./arrays.js";
 import { type Connection } from "./connection.js";
+import { denseForward, joinDense } from "./dense_layer.js";
 import { InternalError, InvalidArgumentError } from "./errors.js";
 import { ReadRequestSchema, ShardService, type StepResponse, TopKMode } from "./gen/dslide/v1/shard_pb.js";
 import { type TableSpec } from "./gen/dslide/v1/model_pb.js";
 import { familyOf, findTable, model } from "./models.js";
-import { addParts, denseForward, joinDense, networkOf, rectify, roundToBf16 } from "./network.js";
+import { addParts, networkOf, rectify, roundToBf16 } from "./network.js";
 import { batchOf, type Sample, sliceBatch, transformed, withBiasRow } from "./samples.js";
 import { type CallOptions } from "./transport.js";
 import { type MessageInitShape } from "@bufbuild/protobuf";

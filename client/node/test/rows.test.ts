@@ -78,6 +78,21 @@ test("many rows travel in chunks", async () => {
   assert.deepEqual(rows.biases, Float32Array.from(ids));
 });
 
+test("the memory of messages is used again, whole or in part", async () => {
+  const [rows, dim] = [3000, 512]; // some messages to each shard
+  const wide = await cluster.createModel({ name: "wide", tables: [{ name: "rows", rows, dim }] });
+  const expected = new Float32Array(rows * dim);
+  for (const [round, count] of [rows, 700, rows, 1].entries()) {
+    const ids = Uint32Array.from({ length: count }, (_, i) => (count === rows ? i : 4 * i));
+    const values = Float32Array.from({ length: count * dim }, (_, i) => (i % 997) + round);
+    await wide.scatter("rows", ids, values, { mode: "assign" });
+    ids.forEach((id, i) => expected.set(values.subarray(i * dim, (i + 1) * dim), id * dim));
+  }
+  const all = Uint32Array.from({ length: rows }, (_, i) => i);
+  assert.deepEqual((await wide.gather("rows", all)).values, expected);
+  await cluster.dropModel("wide");
+});
+
 test("scatters add, assign, and run the optimizer once", async () => {
   const ones = new Float32Array(2 * DIM).fill(1);
   const first = async () => (await model.gather("labels", [7])).values[0];

@@ -43,6 +43,8 @@ TOLD = [
     ),
     ("old_generation", "step-restarted-shard", "'generation': 7, 'update': 1}, expected step"),
     ("no_second_greeting", "step-another-owner", "expected hello {'acknowledged': 1}"),
+    ("no_second_greeting", "step-unknown-client", "expected hello {'acknowledged': 0}"),
+    ("answers_are_forgotten", "step-forgotten-client", "hello {'acknowledged': 0}, expected"),
     ("refused_numbers_come_again", "step-refused-content", "step {'sequence': 2, "),
     (
         "gaps_are_errors",

@@ -23,6 +23,7 @@ _hello, _mend, _receive, _resend, _send = (
     ShardStream.send,
 )
 _next_answer, _change = ShardStream._next_answer, ShardStream._change_envelope
+_take = ShardStream._take
 
 
 def new_number_after_a_break(self: Any, deadline: float) -> None:
@@ -68,6 +69,12 @@ def no_second_greeting(self: Any) -> None:
         _hello(self)
 
 
+def answers_are_forgotten(self: Any, answer: Any) -> Any:
+    taken = _take(self, answer)
+    self._confirmed = 0
+    return taken
+
+
 def refused_numbers_come_again(self: Any) -> Any:
     try:
         return _receive(self)
@@ -99,6 +106,7 @@ MISTAKES = {
     "any_greeting_is_believed": (_stream, "check_greeting", any_greeting_is_believed),
     "old_generation": (ShardStream, "_hello", old_generation),
     "no_second_greeting": (ShardStream, "_hello", no_second_greeting),
+    "answers_are_forgotten": (ShardStream, "_take", answers_are_forgotten),
     "refused_numbers_come_again": (ShardStream, "receive", refused_numbers_come_again),
     "gaps_are_errors": (ShardStream, "send", gaps_are_errors),
     "gaps_are_asked_about_for_ever": (ShardStream, "_resend", gaps_are_asked_about_for_ever),

@@ -73,8 +73,9 @@ struct HashIndex::State {
   int64_t hashings = 0;
   RowCenter center;
   RowCodes codes;
-  HashTables tables;  // present
-  HashTables next;    // of the build under way
+  HashTables tables;              // present
+  HashTables next;                // of the build under way
+  std::vector<uint8_t> left_out;  // [rows], or empty
   std::thread sorter;
   std::atomic<bool> sorting = false;
 };
@@ -174,7 +175,7 @@ void HashIndex::StartBuild(const HashedRows& rows, absl::Span<const LocalRow> di
   state_->sorting = true;
   state_->sorter = std::thread([state = state_.get(), times] {
     const ScopedStage stage(times, Stage::kTableBuild);
-    state->next.Sort(state->codes, Parallelism{1});
+    state->next.Sort(state->codes, Parallelism{1}, state->left_out);
     state->sorting = false;
   });
 }
@@ -195,8 +196,15 @@ void HashIndex::Build(const HashedRows& rows, absl::Span<const LocalRow> dirty, 
   FinishBuild();
   if (!Rehash(rows, dirty, refresh, parallelism, times)) return;
   const ScopedStage stage(times, Stage::kTableBuild);
-  state_->tables.Sort(state_->codes, parallelism);
+  state_->tables.Sort(state_->codes, parallelism, state_->left_out);
   state_->built = true;
+}
+
+void HashIndex::LeaveOut(std::vector<uint8_t> left_out, const HashedRows& rows,
+                         absl::Span<const LocalRow> changed, Parallelism parallelism) {
+  FinishBuild();
+  state_->left_out = std::move(left_out);
+  Build(rows, changed, Refresh::kNo, parallelism);
 }
 
 IndexState HashIndex::Save() const {
@@ -225,7 +233,7 @@ absl::Status HashIndex::Restore(int64_t num_rows, IndexState saved, Parallelism 
   state.codes.SetWords(saved.codes);
   state.center = RowCenter::Of(state.spec, std::move(saved.mean), saved.bound_squared);
   const ScopedStage stage(times, Stage::kTableBuild);
-  state.tables.Sort(state.codes, parallelism);
+  state.tables.Sort(state.codes, parallelism, state.left_out);
   state.built = true;
   ++state.hashings;
   return absl::OkStatus();

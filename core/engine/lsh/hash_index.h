@@ -99,9 +99,16 @@ class HashIndex {
              Parallelism parallelism, StageTimes* times = nullptr);
   static constexpr float kMovedTolerance = 0.1f;
 
+  // Rows that no query finds from now on: [rows.num_rows()], not 0 for those that are left out, or
+  // empty. Sorts all tables at once, after the `changed` rows were hashed again; a build under way
+  // is finished first. Requires built().
+  void LeaveOut(std::vector<uint8_t> left_out, const HashedRows& rows,
+                absl::Span<const LocalRow> changed, Parallelism parallelism);
+
   // What the present tables are made of. No build is under way, and one was finished.
   IndexState Save() const;
-  // Instead of a first build: tables of `num_rows` rows equal to those of the index that was saved.
+  // Instead of a first build: tables of `num_rows` rows equal to those of the index that was saved,
+  // if the same rows are left out.
   // Later builds are equal, too, if the rows and dirty sets are.
   // Errors: InvalidArgument when the state has not this index's shape; nothing has changed then.
   absl::Status Restore(int64_t num_rows, IndexState saved, Parallelism parallelism,

@@ -43,7 +43,8 @@ void HashTables::Reset(const RowCodes& codes, int64_t num_tables, bool with_sket
 // address + 1, and placing the rows moves each start to its run's end, the next run's start: then
 // the run of an address is [offsets[address], offsets[address + 1]) without a second array.
 template <typename Entry>
-void HashTables::SortTable(const RowCodes& codes, int64_t table, HugeVector<Entry>& entries) {
+void HashTables::SortTable(const RowCodes& codes, int64_t table, absl::Span<const uint8_t> left_out,
+                           HugeVector<Entry>& entries) {
   uint32_t* offsets = Offsets(table);
   Entry* const sorted = entries.data() + table * num_rows_;
   const RowCodes::Column fingerprints = codes.Fingerprints(table);
@@ -51,10 +52,14 @@ void HashTables::SortTable(const RowCodes& codes, int64_t table, HugeVector<Entr
   const int64_t shift = shift_;
   const SignedRowLayout layout = layout_;
   const auto num_rows = static_cast<uint32_t>(num_rows_);
+  const bool is_whole = left_out.empty();
   std::fill_n(offsets, offsets_per_table_, 0u);
-  for (uint32_t row = 0; row < num_rows; ++row) ++offsets[(fingerprints[row] >> shift) + 2];
+  for (uint32_t row = 0; row < num_rows; ++row) {
+    if (is_whole || left_out[row] == 0) ++offsets[(fingerprints[row] >> shift) + 2];
+  }
   for (int64_t i = 1; i < offsets_per_table_; ++i) offsets[i] += offsets[i - 1];
   for (uint32_t row = 0; row < num_rows; ++row) {
+    if (!is_whole && left_out[row] != 0) continue;
     const uint32_t place = offsets[(fingerprints[row] >> shift) + 1]++;
     if constexpr (std::is_same_v<Entry, uint64_t>) {
       sorted[place] = layout.Pack(LocalRow(row), sketch(codes.WordsOf(LocalRow(row))));
@@ -80,12 +85,13 @@ void HashTables::SortRunsOfAddresses(const RowCodes& codes, int64_t table, Entry
   }
 }
 
-void HashTables::Sort(const RowCodes& codes, Parallelism parallelism) {
+void HashTables::Sort(const RowCodes& codes, Parallelism parallelism,
+                      absl::Span<const uint8_t> left_out) {
   ParallelFor(parallelism, num_tables_, /*grain=*/1, [&](int64_t table, int) {
     if (with_sketches_) {
-      SortTable(codes, table, signed_rows_);
+      SortTable(codes, table, left_out, signed_rows_);
     } else {
-      SortTable(codes, table, rows_);
+      SortTable(codes, table, left_out, rows_);
     }
   });
 }

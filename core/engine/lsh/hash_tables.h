@@ -63,8 +63,10 @@ class HashTables {
   // empty.
   void Reset(const RowCodes& codes, int64_t num_tables, bool with_sketches);
 
-  // Sorts all rows by their fingerprints in `codes`, whose shape is that of Reset().
-  void Sort(const RowCodes& codes, Parallelism parallelism);
+  // Sorts all rows by their fingerprints in `codes`, whose shape is that of Reset(). left_out:
+  // [rows], not 0 for those that lie in no bucket, or empty.
+  void Sort(const RowCodes& codes, Parallelism parallelism,
+            absl::Span<const uint8_t> left_out = {});
 
   // The rows whose fingerprint in `table` is `fingerprint`, with sketches as of Sort(); none for
   // a fingerprint of too many bits. `codes` are those of Sort(). (Later ones do no harm: of the
@@ -94,7 +96,8 @@ class HashTables {
   LocalRow RowOf(uint64_t entry) const { return layout_.RowOf(entry); }
   // Entry: LocalRow, or uint64_t for signed rows; entries: [num_tables, num_rows].
   template <typename Entry>
-  void SortTable(const RowCodes& codes, int64_t table, HugeVector<Entry>& entries);
+  void SortTable(const RowCodes& codes, int64_t table, absl::Span<const uint8_t> left_out,
+                 HugeVector<Entry>& entries);
   template <typename Entry>
   void SortRunsOfAddresses(const RowCodes& codes, int64_t table, Entry* entries) const;
   template <typename Entry>

@@ -13,8 +13,8 @@
 #include "core/engine/model/batch_selector.h"
 #include "core/engine/model/head_scores.h"
 #include "core/engine/model/head_update.h"
-#include "core/engine/model/long_rows.h"
 #include "core/engine/model/tail_sample.h"
+#include "core/engine/near/long_rows.h"
 
 namespace dslide {
 namespace {
@@ -53,13 +53,18 @@ struct HeadTable::Longest {
   std::shared_ptr<const LongRows> rows ABSL_GUARDED_BY(mu);  // shared with searches under way
 
   std::shared_ptr<const LongRows> Get(const RowReader& reader, const HashIndex& index,
-                                      Parallelism parallelism) {
+                                      LeftOutRows left_out, Parallelism parallelism) {
     const absl::MutexLock lock(&mu);
     if (hashings != index.hashings()) {
-      rows = std::make_shared<LongRows>(LongRows::Measure(reader, index.mean(), parallelism));
+      rows = std::make_shared<LongRows>(
+          LongRows::Measure(reader, index.mean(), parallelism, left_out));
       hashings = index.hashings();
     }
     return rows;
+  }
+  void Forget() {
+    const absl::MutexLock lock(&mu);
+    hashings = -1;
   }
 };
 
@@ -187,7 +192,8 @@ void HeadTable::FindRecall(const HeadBatch& batch, Parallelism parallelism,
   for (int64_t i = 0; i < count; ++i) {
     std::copy_n(batch.hidden.data() + batch.recall_samples[i] * dim, dim, hidden.data() + i * dim);
   }
-  const ScoredRows best = ExactTopK(RowReader(*store_), hidden, count, kRecallRows, parallelism);
+  const ScoredRows best =
+      ExactTopK(RowReader(*store_), hidden, count, kRecallRows, parallelism, left_out_);
   for (int64_t i = 0; i < count; ++i) {
     RecallTop& top = output.recall[i];
     top.sample = batch.recall_samples[i];
@@ -234,6 +240,14 @@ void HeadTable::AdvanceStep(Parallelism parallelism) {
   }
 }
 
+void HeadTable::LeaveOut(std::vector<uint8_t> rows, Parallelism parallelism) {
+  const std::vector<LocalRow> changed = store_->SetAbsent(rows);
+  left_out_ = std::move(rows);
+  if (changed.empty() || index_ == nullptr) return;
+  index_->LeaveOut(left_out_, *store_, changed, parallelism);
+  longest_->Forget();
+}
+
 void HeadTable::MarkDirty(absl::Span<const LocalRow> rows) {
   for (const LocalRow row : rows) dirty_[row.value()] = 1;
 }
@@ -252,8 +266,9 @@ HeadTable::Candidates HeadTable::Select(absl::Span<const uint32_t> fingerprints,
   Candidates all;
   all.offsets.assign(1, 0);
   for (int64_t query = 0; query < batch; ++query) {
-    for (int64_t row = 0; row < store_->num_rows(); ++row) {
-      all.rows.push_back(LocalRow(static_cast<uint32_t>(row)));
+    for (int64_t i = 0; i < store_->num_rows(); ++i) {
+      const LocalRow row(static_cast<uint32_t>(i));
+      if (left_out_.empty() || left_out_[i] == 0) all.rows.push_back(row);
     }
     all.offsets.push_back(static_cast<uint32_t>(all.rows.size()));
   }
@@ -285,7 +300,7 @@ HeadTable::Candidates HeadTable::Search(const RowReader& reader, absl::Span<cons
   const int64_t num_tables = index_->family().num_tables();
   const int64_t dim = store_->dim();
   const std::shared_ptr<const LongRows> longest =  // shared: see Longest
-      longest_->Get(reader, *index_, parallelism);
+      longest_->Get(reader, *index_, left_out_, parallelism);
   std::vector<std::vector<LocalRow>> found(static_cast<size_t>(batch));
   ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int) {
     SearchScratch& scratch = ThreadScratch();
@@ -295,8 +310,7 @@ HeadTable::Candidates HeadTable::Search(const RowReader& reader, absl::Span<cons
     Selection selection;
     index_->Select(mine, /*labels=*/{}, budget / kBudgetPerBucketRow, scratch.select, selection);
     for (const LocalRow row : selection.active) {
-      const bool left_out = !left_out_.empty() && left_out_[row.value()] != 0;
-      if (!left_out && !longest->Has(row)) rows.push_back(row);
+      if (!longest->Has(row)) rows.push_back(row);
     }
     longest->FindNear(hidden.subspan(static_cast<size_t>(query * dim), static_cast<size_t>(dim)),
                       budget - static_cast<int64_t>(rows.size()), scratch.near, rows);

@@ -102,13 +102,15 @@ class HeadTable {
                   absl::Span<const uint32_t> fingerprints, Parallelism parallelism,
                   int64_t budget = 0) const;
 
-  // Rows that TopK() never answers with from now on, whatever finds them: [num_rows], or empty.
-  void LeaveOut(std::vector<uint8_t> rows) { left_out_ = std::move(rows); }
+  // Rows that are absent from now on (RowStore::SetAbsent) and found by nothing: [num_rows], or
+  // empty. In the softmax of steps they are rows of zeros.
+  void LeaveOut(std::vector<uint8_t> rows, Parallelism parallelism);
   LeftOutRows left_out() const { return left_out_; }
 
-  // Rows each query would select without labels: sorted unique local rows, compressed by sample.
+  // Rows each query would select without labels: sorted unique local rows, compressed by sample,
+  // none that is left out.
   //   max_active : over all shards, cut to this shard's share; 0: the table's own.
-  // Without an index every row is selected for every query: [batch, num_rows] in all.
+  // Without an index every such row is selected for every query: [batch, num_rows] in all.
   using Candidates = ExplicitRows<LocalRow>;
   Candidates Select(absl::Span<const uint32_t> fingerprints, int64_t batch, int64_t max_active,
                     Parallelism parallelism) const;

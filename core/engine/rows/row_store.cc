@@ -88,7 +88,9 @@ RowStore::RowStore(const TableSpec& spec, uint64_t model_seed, ShardRows rows,
                                 : nullptr),
       layout_(RowLayout::Of(spec)),
       stride_(RoundUpToLineFloats(spec.dim)),
-      rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))) {}
+      rounding_key_(DeriveKey(DeriveKey(model_seed, kRoundingPart), KeyOfName(spec.name))),
+      init_(spec, model_seed),
+      absent_(spec.role == TableRole::kHead ? RowStore::num_rows() : 0) {}
 
 absl::StatusOr<std::unique_ptr<RowStore>> RowStore::Create(const TableSpec& spec,
                                                            uint64_t model_seed, ShardRows rows,
@@ -99,18 +101,18 @@ absl::StatusOr<std::unique_ptr<RowStore>> RowStore::Create(const TableSpec& spec
   const int64_t num_rows = store->num_rows();
   ASSIGN_OR_RETURN(store->buffer_,
                    AlignedBuffer::Create(BytesFor(spec, num_rows) / int64_t{sizeof(float)}));
-  const RowInit init(spec, model_seed);
-  if (init.is_zero()) return store;
-  const bool is_short = store->layout_.bf16_weights();
-  ParallelFor(parallelism, num_rows, kRowsPerGrain, [&](int64_t i, int) {
-    const LocalRow row(static_cast<uint32_t>(i));
-    char* const record = store->Record(row);
-    float* const weights =
-        is_short ? store->ThreadWorkspace().weights : reinterpret_cast<float*>(record);
-    init.Fill(store->rows().ToGlobal(row), absl::MakeSpan(weights, spec.dim));
-    if (is_short) FloatsToBFloat16(weights, spec.dim, reinterpret_cast<BFloat16*>(record));
-  });
+  if (store->init_.is_zero()) return store;
+  ParallelFor(parallelism, num_rows, kRowsPerGrain,
+              [&](int64_t i, int) { store->FillFirst(LocalRow(static_cast<uint32_t>(i))); });
   return store;
+}
+
+void RowStore::FillFirst(LocalRow row) {
+  char* const record = Record(row);
+  const bool is_short = layout_.bf16_weights();
+  float* const weights = is_short ? ThreadWorkspace().weights : reinterpret_cast<float*>(record);
+  init_.Fill(rows().ToGlobal(row), absl::MakeSpan(weights, layout_.dim));
+  if (is_short) FloatsToBFloat16(weights, layout_.dim, reinterpret_cast<BFloat16*>(record));
 }
 
 Step RowStore::LastStep(LocalRow row) const {
@@ -280,6 +282,7 @@ RowUpdate RowStore::BeginUpdate(Step step, float magnitude_bound,
 
 bool RowStore::ApplyGradient(LocalRow row, const float* gradient, float bias_gradient,
                              const RowUpdate& update) {
+  if (IsAbsent(row)) return true;
   Preserve(row);
   Workspace& work = ThreadWorkspace();
   if (!layout_.has_bias) std::fill_n(work.tail, layout_.tail_floats - 1, 0.0f);
@@ -322,6 +325,7 @@ bool RowStore::ChangeFloats(LocalRow row, Change change, const char* values, flo
 
 bool RowStore::ChangeWeights(LocalRow row, Change change, const char* values, float bias,
                              const RowUpdate& update) {
+  if (IsAbsent(row)) return true;
   Preserve(row);
   if (layout_.precision == RowPrecision::kF32) {
     return ChangeFloats(row, change, values, bias, update.magnitude_bound);
@@ -394,8 +398,14 @@ absl::Status RowStore::CheckRecord(LocalRow row, absl::Span<const char> record,
 
 absl::Status RowStore::SetRecord(LocalRow row, absl::Span<const char> record,
                                  float magnitude_bound) {
+  const bool absent = IsAbsent(row);
+  if (absent && record.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckRecord(row, record, magnitude_bound));
   Preserve(row);
+  if (absent) {
+    absent_[row.value()] = 0;
+    num_absent_.fetch_sub(1, std::memory_order_relaxed);
+  }
   std::copy(record.begin(), record.end(), Record(row));
   return absl::OkStatus();
 }

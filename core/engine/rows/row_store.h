@@ -6,9 +6,11 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -17,6 +19,7 @@
 #include "core/engine/lsh/hash_index.h"
 #include "core/engine/optim/optimizer.h"
 #include "core/engine/optim/row_average.h"
+#include "core/engine/rows/row_init.h"
 #include "core/engine/rows/row_layout.h"
 #include "core/engine/rows/stored_rows.h"
 #include "core/partition/slot_map.h"
@@ -50,7 +53,9 @@ class RowStore final : public HashedRows, public StoredRows {
   // dim rounded up to 64 bytes of floats: what one gradient or widened row needs.
   int64_t stride() const { return stride_; }
   int64_t record_bytes() const override { return layout_.record_bytes; }
-  int64_t present() const override { return num_rows(); }
+  int64_t present() const override {
+    return num_rows() - num_absent_.load(std::memory_order_relaxed);
+  }
 
   int64_t num_rows() const override { return rows().num_rows(); }
   int64_t dim() const override { return layout_.dim; }
@@ -75,13 +80,24 @@ class RowStore final : public HashedRows, public StoredRows {
   void ReadAverage(LocalRow row, Step now, float* out) const;
   float AverageBias(LocalRow row, Step now) const;
 
-  // The whole record: [record_bytes()]. What a checkpoint stores.
+  // Makes the marked rows of a head absent: they have no record, read as zeros, and no update
+  // changes them. Whole pages of them go back to the system; memory_bytes() stays. Those that were
+  // absent and are not marked get their first values. marked: [num_rows()], or empty: none.
+  // Returns the rows that have changed.
+  std::vector<LocalRow> SetAbsent(absl::Span<const uint8_t> marked);
+  bool IsAbsent(LocalRow row) const {
+    return num_absent_.load(std::memory_order_relaxed) > 0 && absent_[row.value()] != 0;
+  }
+
+  // The whole record: [record_bytes()], or empty: absent. What a checkpoint stores.
   absl::Span<const char> RecordSpan(LocalRow row) const override {
+    if (IsAbsent(row)) return {};
     return {Record(row), static_cast<size_t>(layout_.record_bytes)};
   }
-  // Overwrites a whole record. Errors: InvalidArgument when the size differs, a weight or state is
-  // not finite or a weight beyond `magnitude_bound`, or an unused byte is not 0; nothing is changed
-  // then. `record` need not be aligned.
+  // Overwrites a whole record; that of an absent row, too. Errors: InvalidArgument when the size
+  // differs (none fits an absent row), a weight or state is not finite or a weight beyond
+  // `magnitude_bound`, or an unused byte is not 0; nothing is changed then. `record` need not be
+  // aligned.
   absl::Status SetRecord(LocalRow row, absl::Span<const char> record,
                          float magnitude_bound) override;
   // Whether SetRecord() would take it.
@@ -97,7 +113,7 @@ class RowStore final : public HashedRows, public StoredRows {
   // Applies one optimizer update. Requires its step > LastStep(row).
   //   gradient : [dim], 64-byte aligned.
   // Returns false, and leaves the whole record as it was, when a gradient or a new weight is not
-  // finite or beyond the magnitude bound, or a new state is not finite.
+  // finite or beyond the magnitude bound, or a new state is not finite. True for an absent row.
   bool ApplyGradient(LocalRow row, const float* gradient, float bias_gradient,
                      const RowUpdate& update);
 
@@ -155,6 +171,9 @@ class RowStore final : public HashedRows, public StoredRows {
   bool ChangeFloats(LocalRow row, Change change, const char* values, float bias,
                     float magnitude_bound);
   void StoreLastStep(LocalRow row, Step step);
+  void FillFirst(LocalRow row);
+  // Gives the memory of these rows back, of which none is read, as far as it is whole pages.
+  void ReleasePages(int64_t first, int64_t end);
   // Before the record changes.
   void Preserve(LocalRow row) { StoredRows::Preserve(row, RowStore::RecordSpan(row)); }
 
@@ -164,6 +183,9 @@ class RowStore final : public HashedRows, public StoredRows {
   const int64_t stride_;         // floats
   const uint64_t rounding_key_;  // of the table
   AlignedBuffer buffer_;
+  const RowInit init_;
+  std::vector<uint8_t> absent_;  // [num_rows()] of a head, else empty
+  std::atomic<int64_t> num_absent_ = 0;
 };
 
 }  // namespace dslide

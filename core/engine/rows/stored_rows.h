@@ -24,7 +24,7 @@ class StoredRows {
   virtual ~StoredRows() = default;
 
   const ShardRows& rows() const { return rows_; }
-  // Bytes of every record; 0 when each has its own length and may be absent.
+  // Bytes of every record that is there; 0 when each has its own length.
   virtual int64_t record_bytes() const = 0;
   // Rows that have a record.
   virtual int64_t present() const = 0;

@@ -118,12 +118,14 @@ absl::StatusOr<std::unique_ptr<ShardModel>> ModelCheckpoints::Load(
       // The settings of jobs are those of here.
       if (!IsGrownFrom(metadata.spec, present->spec())) create.spec = present->spec();
       create.topology_version = present->topology_version();
+      create.spec.retired_labels = metadata.spec.retired_labels;  // whose rows it lacks
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> model,
                      core.NewModel(create, RecordMemory(metadata)));
     RETURN_IF_ERROR(ReadRows(reader, metadata, *model, nullptr, core.loading()));
     RETURN_IF_ERROR(CheckDigests(*model, metadata));
     RETURN_IF_ERROR(CheckFilesRead(files).status());
+    if (present != nullptr) model->SetRetiredLabels(present->spec().retired_labels);
     return WithPresentRows(core, present, std::move(model));
   };
   absl::StatusOr<std::unique_ptr<ShardModel>> model = load();

@@ -59,8 +59,9 @@ class ShardModel {
   // What the new tables need. Errors: those of Grown().
   absl::StatusOr<int64_t> CheckGrowth(const ModelSpec& spec, int64_t memory_bytes) const;
 
-  // From now on these labels are in no answer to TopK, and in no answer of the memory, whatever
-  // the model has learnt of them. Rows and steps stay as they are. As ModelSpec has them.
+  // From now on these labels are in no answer to TopK, and in no answer of the memory, and the rows
+  // that a head had for them are absent. Those of other labels that were retired until now have
+  // their first values. As ModelSpec has them.
   void SetRetiredLabels(const std::string& retired);
 
   const ModelSpec& spec() const { return spec_; }

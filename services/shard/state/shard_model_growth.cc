@@ -24,6 +24,7 @@ absl::Status CopyRows(const StoredRows& from, StoredRows& to, float magnitude_bo
   std::vector<absl::Status> failed(static_cast<size_t>(std::max(1, parallelism.threads)));
   ParallelFor(parallelism, from.rows().num_rows(), kRowsPerCopyGrain, [&](int64_t i, int thread) {
     const LocalRow row(static_cast<uint32_t>(i));
+    if (from.RecordSpan(row).empty()) return;
     const absl::Status set = to.SetRecord(to.rows().ToLocal(from.rows().ToGlobal(row)),
                                           from.RecordSpan(row), magnitude_bound);
     if (!set.ok()) failed[static_cast<size_t>(thread)] = set;

@@ -25,7 +25,7 @@ void ShardModel::LeaveOutRetiredLabels() {
       const RowId label = rows.ToGlobal(LocalRow(static_cast<uint32_t>(i)));
       left_out[i] = retired_.Contains(label.value()) ? 1 : 0;
     }
-    table.head->LeaveOut(std::move(left_out));
+    table.head->LeaveOut(std::move(left_out), parallelism_);
   }
 }
 

@@ -104,6 +104,7 @@ absl::StatusOr<LoadRowsReply> ShardModel::LoadRows(const LoadRowsOp& op) {
   RETURN_IF_ERROR(CheckLoadedFloats(store, op, locals, bound_));
   const auto bytes = static_cast<size_t>(store.record_bytes());
   for (size_t i = 0; i < locals.size(); ++i) {
+    if (store.IsAbsent(locals[i])) continue;
     RETURN_IF_ERROR(store.SetRecord(
         locals[i], absl::MakeConstSpan(op.block.records.data() + i * bytes, bytes), bound_));
   }

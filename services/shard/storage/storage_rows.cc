@@ -28,8 +28,12 @@ absl::Status ForEachRow(const ShardTable& table, const Visit& visit) {
   return absl::OkStatus();
 }
 
+bool MayBeAbsent(const ShardTable& table, LocalRow row) {
+  return table.records != nullptr || table.store().IsAbsent(row);
+}
+
 // Reads the rows from end to end and calls visit(table, local id, record bytes) for each, with an
-// empty record where one of a table of records is absent; they must be exactly those of the model.
+// empty record where one is absent; they must be exactly those of the model.
 template <typename Visit>
 absl::Status ReadAllRows(RowDatabaseReader& reader, const ShardModel& model, const Visit& visit) {
   reader.Begin();
@@ -38,7 +42,7 @@ absl::Status ReadAllRows(RowDatabaseReader& reader, const ShardModel& model, con
     RETURN_IF_ERROR(ForEachRow(table, [&](RowId row, LocalRow local) -> absl::Status {
       RETURN_IF_ERROR(reader.status());
       if (!reader.IsAt(t, row)) {
-        if (table.records != nullptr) return visit(t, local, absl::Span<const char>());
+        if (MayBeAbsent(table, local)) return visit(t, local, absl::Span<const char>());
         return absl::DataLossError(absl::StrCat("row ", row.value(), " of table \"",
                                                 table.spec.name, "\" is not where it must be"));
       }
@@ -69,9 +73,9 @@ struct FoundRows {
   }
 };
 
-// Whether a record has the size that its table's have.
+// Whether a record, if there is one, has the size that its table's have.
 absl::Status CheckSize(const CheckpointTable& table, absl::Span<const char> record) {
-  const bool any_size = table.record_bytes == 0;
+  const bool any_size = table.record_bytes == 0 || record.empty();
   if (any_size || static_cast<int64_t>(record.size()) == table.record_bytes) {
     return absl::OkStatus();
   }

@@ -1,7 +1,7 @@
 // The rows of a checkpoint in RocksDB databases: one with all of them, and perhaps increments, each
-// with the rows that have changed since the one before. Rows of a table of records may be absent:
-// nothing stands for them where all rows are, an empty record in an increment for one that was
-// there before. Internal to the shard's storage.
+// with the rows that have changed since the one before. Rows of a table of records, and those of
+// retired labels in a head, may be absent: nothing stands for them where all rows are, an empty
+// record in an increment for one that was there before. Internal to the shard's storage.
 
 #pragma once
 

@@ -105,8 +105,9 @@ async def retire_labels(
 ) -> model_pb2.ModelSpec:
     """Leaves labels out of all predictions from now on; the model's spec then.
 
-    With `restore` they may be predicted again, with all that they have learnt; with `dry_run`
-    nothing changes. Trainers of this package go on to learn what their data says of them.
+    Their rows in the head are freed: they read as zeros, and no update changes them. With
+    `restore` they may be predicted again and learn anew, from first values; with `dry_run`
+    nothing changes.
 
     Raises InvalidArgumentError for labels that the model does not have, and when none is left.
     """

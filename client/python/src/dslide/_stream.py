@@ -138,8 +138,7 @@ class ShardStream:
                 # A gap in front: an earlier request was refused for good and its number is free.
                 # Sent again, this one gives that number up. A second gap means something else.
                 gap = error.reason == "SEQUENCE_GAP"
-                # Another process owns the shard now: a new stream begins with its greeting.
-                if error.reason == "STALE_GENERATION" and not oldest.held_before:
+                if self._needs_greeting(error) and not oldest.held_before:
                     oldest.held_before = True
                     self._disconnect()
                     continue
@@ -171,6 +170,16 @@ class ShardStream:
             )
 
     # --- Inside ---------------------------------------------------------------------------------
+
+    def _needs_greeting(self, error: DslideError) -> bool:
+        """Whether a new stream, which begins with a greeting, is the remedy.
+
+        Another process owns the shard now, or it does not know this client; one that had answers
+        begins anew, as another client.
+        """
+        return error.reason == "STALE_GENERATION" or (
+            error.reason == "UNKNOWN_CLIENT" and self._confirmed == 0
+        )
 
     def _take(self, answer: shard_pb2.StepResponse) -> shard_pb2.StepResponse:
         self._confirmed = self._unanswered.popleft().request.envelope.sequence

@@ -63,9 +63,10 @@ class FakeShard final : public v1::ShardService::Service {
   void RefuseCloses() { refuse_closes_ = true; }
   void RefuseSequence(uint64_t sequence) { refuse_ = sequence; }
   // Refuses a sequence that often with `code`, leaving its number unused.
-  void Refuse(uint64_t sequence, int times, absl::StatusCode code) {
+  void Refuse(uint64_t sequence, int times, absl::StatusCode code, const char* reason = "REFUSED") {
     absl::MutexLock lock(&mu_);
     open_refusals_[sequence] = {times, code};
+    open_reason_ = reason;
   }
   void RefuseHello(int times) { refuse_hello_ = times; }
 
@@ -152,7 +153,7 @@ class FakeShard final : public v1::ShardService::Service {
     if (auto it = open_refusals_.find(sequence);
         it != open_refusals_.end() && it->second.first-- > 0) {
       response->mutable_error()->set_code(static_cast<int>(it->second.second));
-      response->mutable_error()->set_reason("REFUSED");
+      response->mutable_error()->set_reason(open_reason_);
       response->mutable_error()->mutable_retry_after()->set_nanos(2'000'000);
       return true;
     }
@@ -189,6 +190,7 @@ class FakeShard final : public v1::ShardService::Service {
   uint64_t break_at_ ABSL_GUARDED_BY(mu_) = 0;
   bool apply_before_break_ ABSL_GUARDED_BY(mu_) = false;
   std::map<uint64_t, std::pair<int, absl::StatusCode>> open_refusals_ ABSL_GUARDED_BY(mu_);
+  std::string open_reason_ ABSL_GUARDED_BY(mu_);
   std::vector<int> times_ ABSL_GUARDED_BY(mu_);
   std::vector<uint64_t> arrivals_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<grpc::Server> server_;

@@ -279,6 +279,22 @@ TEST_F(ShardStreamTest, ANewGenerationOfALivingShardIsLearnt) {
   EXPECT_EQ(stream->reconnects(), 1);
 }
 
+TEST_F(ShardStreamTest, AShardThatDoesNotKnowTheClientIsGreeted) {
+  const auto stream = Open();
+  fake_.Refuse(1, 1, absl::StatusCode::kFailedPrecondition, "UNKNOWN_CLIENT");
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  EXPECT_EQ(stream->reconnects(), 1);
+}
+
+// Its answers are lost there: the trainer begins anew as another client.
+TEST_F(ShardStreamTest, AShardThatHasForgottenTheClientIsNot) {
+  const auto stream = Open();
+  EXPECT_EQ(Answer(stream->Send(1, 1, Op())), 1);
+  fake_.Refuse(2, 1, absl::StatusCode::kFailedPrecondition, "UNKNOWN_CLIENT");
+  EXPECT_EQ(ReasonOf(stream->Send(2, 2, Op())->Take().status()), "UNKNOWN_CLIENT");
+  EXPECT_EQ(stream->reconnects(), 0);
+}
+
 TEST_F(ShardStreamTest, ARequestLargerThanAMessageIsRefusedAtOnce) {
   const auto stream = Open();
   const EmbedBackwardOp large = {"in", 1, std::vector<float>(2 << 20, 1.0f)};

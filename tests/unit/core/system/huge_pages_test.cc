@@ -1,5 +1,6 @@
 #include "core/system/huge_pages.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -30,6 +31,24 @@ TEST(HugePagesTest, ZerosAreMappedInWholePages) {
     memory[MappedBytes(bytes) - 1] = 1;
     Unmap(memory, bytes);
   }
+}
+
+TEST(HugePagesTest, ReleasedPartsAreZerosAndNothingElse) {
+  constexpr size_t kBytes = 5 * 4096;
+  auto* const memory = static_cast<char*>(MapZeros(kBytes));
+  ASSERT_NE(memory, nullptr);
+  struct Part {
+    size_t begin, end;
+  };
+  for (const auto& [begin, end] :
+       {Part{100, 200}, Part{0, 4096}, Part{4000, 12300}, Part{1, kBytes}, Part{4096, 4100}}) {
+    std::fill_n(memory, kBytes, 'x');
+    ReleasePages(memory + begin, end - begin);
+    for (size_t i = 0; i < kBytes; ++i) {
+      ASSERT_EQ(memory[i], i >= begin && i < end ? 0 : 'x') << begin << " " << end << " " << i;
+    }
+  }
+  Unmap(memory, kBytes);
 }
 
 TEST(HugePagesTest, MoreThanThereIsIsNull) { EXPECT_EQ(MapZeros(size_t{1} << 60), nullptr); }

@@ -962,7 +962,7 @@ type RetireLabelsRequest struct {
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// "3,7-12": numbers and ranges of them, in any order.
 	Labels string `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
-	// They may be predicted again, with all that they have learnt.
+	// They may be predicted again, and learn anew: their rows in the head were freed.
 	Restore bool `protobuf:"varint,3,opt,name=restore,proto3" json:"restore,omitempty"`
 	// Only says what would be.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`

@@ -3564,7 +3564,7 @@ type CreateModelRequest struct {
 	TopologyVersion uint64            `protobuf:"varint,4,opt,name=topology_version,json=topologyVersion,proto3" json:"topology_version,omitempty"`
 	// Also when the model is here with fewer rows: then its tables grow. New rows have the first
 	// values that they would have had from the start; nothing else changes. And its retired labels
-	// become those of the spec.
+	// become those of the spec; their rows in the head are absent then.
 	Grow bool `protobuf:"varint,5,opt,name=grow,proto3" json:"grow,omitempty"`
 	// Only says whether it could: RESOURCE_EXHAUSTED without memory for it.
 	DryRun        bool `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`

@@ -98,6 +98,30 @@ TEST_P(HashTablesTest, BucketsAreTheSameWithoutSketches) {
   }
 }
 
+TEST_P(HashTablesTest, RowsThatAreLeftOutLieInNoBucket) {
+  const Case& param = GetParam();
+  const HashTablesRowFingerprints all = RandomFingerprints(param, 6);
+  RowCodes codes;
+  codes.Reset(param.tables, param.bits, /*bits_per_code=*/1, param.rows);
+  for (int64_t r = 0; r < param.rows; ++r) codes.Set(r, all[r].data());
+  std::vector<uint8_t> left_out(static_cast<size_t>(param.rows), 0);
+  for (int64_t r = 0; r < param.rows; r += 1 + r % 3) left_out[r] = 1;
+  HashTables tables;
+  tables.Reset(codes, codes.num_tables(), /*with_sketches=*/true);
+  for (const bool all_again : {false, true}) {
+    tables.Sort(codes, Parallelism{2}, all_again ? absl::Span<const uint8_t>() : left_out);
+    for (int64_t t = 0; t < param.tables; ++t) {
+      for (uint32_t value = 0; value < param.distinct; ++value) {
+        const uint32_t fingerprint = Spread(value, param);
+        std::vector<LocalRow> expected = reference::RowsSharingABucket(all, t, fingerprint);
+        std::erase_if(expected,
+                      [&](LocalRow row) { return !all_again && left_out[row.value()] != 0; });
+        EXPECT_EQ(RowsOfBucket(tables.Bucket(codes, t, fingerprint)), expected);
+      }
+    }
+  }
+}
+
 TEST_P(HashTablesTest, MemoryIsAFewBytesARowAndTable) {
   const Case& param = GetParam();
   RowCodes codes;

@@ -141,6 +141,34 @@ TEST_F(CheckpointTest, LoadingReplacesTheRowsAndWritingReplacesTheCheckpoint) {
   EXPECT_THAT(store_->ModelsWith("latest"), ElementsAre());
 }
 
+// Whatever labels were retired when it was written.
+TEST_F(CheckpointTest, LabelsStayRetiredAndInUseAsTheyAre) {
+  const auto retire = [this](const std::string& labels) {
+    CreateModelCommand command = SampleCreate();
+    command.grow = true;
+    command.spec.retired_labels = labels;
+    ASSERT_TRUE(core_->Apply(command).reply->status.ok());
+  };
+  const auto present = [this] { return core_->FindModel("m")->tables()[2].stored().present(); };
+  const int64_t all = present();
+  Write("with");
+  retire("0-50");
+  const int64_t fewer = present();
+  ASSERT_LT(fewer, all);
+  const uint64_t without = core_->Digest();
+  Write("without");
+  ASSERT_TRUE(LoadInto(*core_, "with").ok());
+  EXPECT_EQ(core_->FindModel("m")->spec().retired_labels, "0-50");
+  EXPECT_EQ(present(), fewer);
+  EXPECT_EQ(core_->Digest(), without);
+  retire("");
+  const uint64_t anew = core_->Digest();
+  ASSERT_TRUE(LoadInto(*core_, "without").ok());
+  EXPECT_EQ(core_->FindModel("m")->spec().retired_labels, "");
+  EXPECT_EQ(present(), all);
+  EXPECT_EQ(core_->Digest(), anew);
+}
+
 TEST_F(CheckpointTest, WhatIsNotThereIsNotFound) {
   const absl::Status missing = LoadInto(*core_, "none");
   EXPECT_TRUE(absl::IsNotFound(missing));

@@ -158,6 +158,30 @@ TEST_F(PartIncrementTest, HasTheRowsThatHaveChangedAndNoOthers) {
   ExpectLoads(2);
 }
 
+TEST_F(PartIncrementTest, LacksTheRowsOfRetiredLabels) {
+  const auto retire = [this](const std::string& labels) {
+    CreateModelCommand command = SampleCreate();
+    command.grow = true;
+    command.spec.retired_labels = labels;
+    ASSERT_TRUE(core_->Apply(command).reply->status.ok());
+  };
+  Step();
+  const CheckpointProgress full = WritePart(1, 0);
+  retire("3-40");
+  Step();
+  EXPECT_EQ(WritePart(2, 1, [&] { retire("3-60"); }).base_checkpoint_id, 1u);
+  EXPECT_LT(images_->Progress(2).rows, full.rows);
+  ExpectLoads(2);
+  EXPECT_EQ(WritePart(3, 2).base_checkpoint_id, 2u);
+  ExpectLoads(3);
+  EXPECT_EQ(WritePart(4, 0).base_checkpoint_id, 0u);
+  EXPECT_LT(images_->Progress(4).files.bytes, full.files.bytes);
+  ExpectLoads(4);
+  retire("40");
+  EXPECT_EQ(WritePart(5, 4).base_checkpoint_id, 4u);
+  ExpectLoads(5);
+}
+
 TEST_F(PartIncrementTest, StandsForItselfWhenItsBasesAreGone) {
   EXPECT_EQ(WritePart(1, 0).base_checkpoint_id, 0u);
   for (uint64_t checkpoint_id = 2; checkpoint_id <= 6; ++checkpoint_id) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,6 +53,31 @@ class ShardRetiredTest : public ShardCoreTest {
     EXPECT_TRUE(answer.reply->status.ok()) << answer.reply->status;
   }
 
+  void Train(int64_t first, int64_t end) {
+    for (int64_t step = first; step < end; ++step) {
+      for (StepOp op : {StepOp(trainer_.EmbedForward()), StepOp(trainer_.HeadForward()),
+                        StepOp(trainer_.HeadBackward()), StepOp(trainer_.EmbedBackward())}) {
+        Must(std::move(op), step);
+      }
+    }
+  }
+  // Of the head, by label; "": absent.
+  using Records = std::map<uint32_t, std::string>;
+  static Records RecordsOf(ShardCore& core) {
+    const StoredRows& stored = core.FindModel("m")->tables()[2].stored();
+    Records records;
+    for (int64_t i = 0; i < stored.rows().num_rows(); ++i) {
+      const LocalRow row(static_cast<uint32_t>(i));
+      const absl::Span<const char> record = stored.RecordSpan(row);
+      records[stored.rows().ToGlobal(row).value()] = std::string(record.data(), record.size());
+    }
+    return records;
+  }
+  // The first label from this one on that has its row here.
+  uint32_t FirstHeldFrom(uint32_t label) const {
+    return RecordsOf(*core_).lower_bound(label)->first;
+  }
+
   const std::vector<float> hidden_ = trainer_.Floats(kSampleDim);
   int64_t scored_ = 0;
 };
@@ -87,24 +113,64 @@ TEST_F(ShardRetiredTest, NeitherHashingNorNamesBringThemBack) {
   }
 }
 
-TEST_F(ShardRetiredTest, WhatWasLearntAndIsLearntStaysToTheBit) {
-  SampleTrainer other;
-  other.Floats(kSampleDim);  // as hidden_: both draw the same from here on
-  const std::unique_ptr<ShardCore> undisturbed = SampleCore(other);
-  const auto train = [](ShardCore& core, SampleTrainer& trainer, int64_t first, int64_t end) {
-    for (int64_t step = first; step < end; ++step) {
-      for (StepOp op : {StepOp(trainer.EmbedForward()), StepOp(trainer.HeadForward()),
-                        StepOp(trainer.HeadBackward()), StepOp(trainer.EmbedBackward())}) {
-        EXPECT_TRUE(core.Apply(trainer.Step(std::move(op), step, step)).reply->status.ok());
-      }
-    }
-  };
-  train(*core_, trainer_, 1, 5);
-  train(*undisturbed, other, 1, 5);
+TEST_F(ShardRetiredTest, TheirRowsAreFreedAndAllOthersStayToTheBit) {
+  Train(1, 5);
+  const Records before = RecordsOf(*core_);
   Retire("0-50");
-  train(*core_, trainer_, 5, 12);
-  train(*undisturbed, other, 5, 12);
-  EXPECT_EQ(core_->Digest(), undisturbed->Digest());
+  const Records after = RecordsOf(*core_);
+  ASSERT_EQ(after.size(), before.size());
+  int64_t freed = 0;
+  for (const auto& [row, record] : after) {
+    if (row > 50) {
+      EXPECT_EQ(record, before.at(row)) << row;
+    } else {
+      EXPECT_EQ(record, "") << row;
+      ++freed;
+    }
+  }
+  ASSERT_GT(freed, 0);
+  const ShardModel& model = *core_->FindModel("m");
+  EXPECT_EQ(model.tables()[2].stored().present(), static_cast<int64_t>(after.size()) - freed);
+  // Also as labels of steps.
+  Train(5, 12);
+  for (const auto& [row, record] : RecordsOf(*core_)) EXPECT_EQ(record.empty(), row <= 50) << row;
+}
+
+TEST_F(ShardRetiredTest, AStepThatHadBegunBringsNoneBack) {
+  Train(1, 5);
+  Must(trainer_.HeadForward(), 5);
+  Retire("0-50");
+  Must(trainer_.HeadBackward(), 5);
+  for (const auto& [row, record] : RecordsOf(*core_)) EXPECT_EQ(record.empty(), row <= 50) << row;
+}
+
+TEST_F(ShardRetiredTest, RestoredOnesBeginAnew) {
+  const Records first = RecordsOf(*core_);
+  Train(1, 12);
+  const Records trained = RecordsOf(*core_);
+  ASSERT_NE(trained, first);
+  Retire("0-50");
+  Retire("31-50");
+  for (const auto& [row, record] : RecordsOf(*core_)) {
+    EXPECT_EQ(record, row <= 30 ? first.at(row) : row <= 50 ? "" : trained.at(row)) << row;
+  }
+  Train(12, 20);
+  Retire("");
+  EXPECT_EQ(RecordsOf(*core_).at(FirstHeldFrom(31)), first.at(FirstHeldFrom(31)));
+}
+
+TEST_F(ShardRetiredTest, RowsThatAreLoadedFindNone) {
+  Retire("0-50");
+  ReadRowsCommand read{.model = "m", .table = "head", .first = 0, .end = kSampleLabels};
+  const Answer answer = Do(read);
+  ASSERT_TRUE(answer.reply->status.ok()) << answer.reply->status;
+  LoadRowsOp load{
+      .table = "head", .block = std::get<ReadRowsReply>(answer.reply->body).block, .finish = true};
+  ASSERT_FALSE(load.block.rows.empty());
+  EXPECT_GT(load.block.rows.front().value(), 50u);
+  load.block.rows.front() = RowId(FirstHeldFrom(0));
+  Must(load, 1);
+  EXPECT_EQ(RecordsOf(*core_).at(FirstHeldFrom(0)), "");
 }
 
 TEST_F(ShardRetiredTest, TrainersThatKnowNothingOfThemJoinAndChangeNothing) {

@@ -1,4 +1,4 @@
-#include "core/engine/model/long_rows.h"
+#include "core/engine/near/long_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -124,6 +124,24 @@ TEST(LongRowsTest, AreTheLongestOnceCentred) {
   EXPECT_EQ(
       LongRows::Measure(RowReader(head->store()), head->index()->mean(), Parallelism{3}).rows(),
       rows.rows());
+}
+
+TEST(LongRowsTest, ThoseThatAreLeftOutAreNoneOfThem) {
+  const auto head = LongHead(600);
+  std::vector<uint8_t> left_out(600, 0);
+  std::fill(left_out.begin() + 50, left_out.begin() + 550, 1);
+  const LongRows rows =
+      LongRows::Measure(RowReader(head->store()), head->index()->mean(), Parallelism{1}, left_out);
+  ASSERT_EQ(rows.rows().size(), 100u);
+  EXPECT_EQ(rows.rows()[49], LocalRow(49));
+  EXPECT_EQ(rows.rows()[50], LocalRow(550));
+  std::fill(left_out.begin(), left_out.end(), 1);
+  const LongRows none =
+      LongRows::Measure(RowReader(head->store()), head->index()->mean(), Parallelism{1}, left_out);
+  LongRowsScratch scratch;
+  std::vector<LocalRow> found;
+  none.FindNear(MakeLongQueries(*head).hidden, 5, scratch, found);
+  EXPECT_TRUE(found.empty());
 }
 
 TEST(LongRowsTest, TheNearOnesAreThoseOfASort) {
