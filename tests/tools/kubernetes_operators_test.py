@@ -1,20 +1,26 @@
 """What the scenarios with operators are judged by, and what their images are; without a cluster."""
 
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tarfile
 from typing import Any
 
+import alert_causes
 import dashboard_queries
+import hasty_rules
 import kueue
 import operator_images
+import operators
 import prometheus
 import pytest
 import yaml
 from cluster import ClusterError
 from lasting_training import Training
+from steps import Steps
 
 TOOLS = pathlib.Path(kueue.__file__).parent
 PROGRAMS = TOOLS / "operator-programs"
@@ -145,3 +151,122 @@ def test_folders_of_modules_have_all_that_go_needs() -> None:
         assert {path.name for path in folder.iterdir()} >= {"go.mod", "go.sum", "programs.go"}
     assert subprocess.run([TOOLS / "operators.sh", "--find", "/nonexistent"],
                           check=False).returncode == 1
+
+
+RULES = [{"alert": "DslideCertificateExpires", "expr": "a - time() < 7 * 86400", "for": "1h"},
+         {"alert": "DslideInsecure", "expr": "b == 1", "for": "1h"},
+         {"alert": "DslideNoClusterCheckpoint", "expr": "c > 86400 and d", "for": "30m"}]
+
+
+def test_hasty_rules_are_the_release_s_own_but_for_their_times() -> None:
+    assert hasty_rules.hasten(RULES) == [
+        {"alert": "DslideCertificateExpiresInHaste", "expr": "a - time() < 7 * 86400",
+         "for": "10s"},
+        {"alert": "DslideNoClusterCheckpointInHaste", "expr": "c > 90 and d", "for": "10s"}]
+    with pytest.raises(ClusterError, match="not all"):
+        hasty_rules.hasten(RULES[:2])
+    with pytest.raises(ClusterError, match="has no '> 86400'"):
+        hasty_rules.hasten([RULES[2] | {"expr": "c > 1"}])
+
+
+class Alerts:
+    """A Prometheus whose firing alerts are told, one answer after the other."""
+
+    def __init__(self, *firing: list[str]) -> None:
+        self.firing = list(firing)
+
+    def alerts(self, state: str) -> list[str]:
+        if state == "pending":
+            return []
+        return self.firing.pop(0) if len(self.firing) > 1 else self.firing[0]
+
+
+def test_a_cause_is_mended_when_all_its_alerts_fire(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    cause = alert_causes.Cause("fire", ["A", "B"], lambda: done.append("made"),
+                               lambda: done.append("mended"))
+
+    def alarm(*firing: list[str]) -> None:
+        alert_causes.Alarm(Alerts(*firing), Steps())(cause)  # type: ignore[arg-type]
+
+    alarm(["C"], [], ["A"], ["A", "B", "C"], ["A", "B", "C"], ["B"], ["C"])
+    assert done == ["made", "mended"]
+    with pytest.raises(ClusterError, match="before fire is made: .'A'"):
+        alarm(["A", "C"])
+    monkeypatch.setattr(alert_causes, "PATIENCE", 0.0)
+    with pytest.raises(ClusterError, match=r"fire: alerts fire; firing: .'A'.; pending: "):
+        alarm([], ["A"])
+
+
+@pytest.mark.parametrize(("values", "has_data"), [([], False), (["NaN"], False),
+                                                  (["NaN", "0"], True)])
+def test_a_panel_draws_numbers_only(values: list[str], has_data: bool) -> None:
+    answer = json.dumps({"data": {"result": [{"value": [0, value]} for value in values]}})
+    there = prometheus.Prometheus(Told(answer))  # type: ignore[arg-type]
+    assert there.has_data("a") == has_data
+
+
+def test_parts_of_the_operators_are_done_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("live_with_kueue", "provide_issuers", "live_with_cert_manager",
+                 "live_with_prometheus"):
+        monkeypatch.setattr(operators, name, lambda *_, name=name: done.append(name))
+    nothing: Any = None
+    operators.operators(nothing, nothing, pathlib.Path(), Steps(), ["prometheus"])
+    assert done == ["provide_issuers", "live_with_prometheus"]
+    done.clear()
+    operators.operators(nothing, nothing, pathlib.Path(), Steps(), ["kueue"])
+    assert done == ["live_with_kueue"]
+
+
+# A Go whose modules have all manifests, and whose programs are empty.
+GO = """#!/bin/sh
+case "$1" in
+  version) echo 'go version go1.26.0 linux/amd64' ;;
+  list) echo "$MODULE" ;;
+  build)
+    while [ "$1" != -o ]; do shift; done
+    pwd >>"$MODULE/built"
+    folder="$2"
+    shift 2
+    for package; do : >"$folder/${package##*/}"; done
+    ;;
+esac
+"""
+
+
+def test_only_what_has_changed_of_the_operators_is_built(
+        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools, module = tmp_path / "tools", tmp_path / "module"
+    shutil.copytree(TOOLS, tools / "kubernetes")
+    shutil.copytree(TOOLS.parent / "common", tools / "common")
+    for chart in ("charts/kueue", "deploy/charts/cert-manager"):
+        (module / chart).mkdir(parents=True)
+    (module / "bundle.yaml").touch()
+    go = tmp_path / "go"
+    go.write_text(GO, encoding="ascii")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("MODULE", str(module))
+
+    def provide(*flags: str) -> tuple[int, str, set[str]]:
+        """Status, folder and which of the operators were built."""
+        (module / "built").write_text("", encoding="ascii")
+        ran = subprocess.run([tools / "kubernetes" / "operators.sh", *flags, tmp_path / "made"],
+                             check=False, text=True, stdout=subprocess.PIPE)
+        built = (module / "built").read_text(encoding="utf-8").split()
+        return ran.returncode, ran.stdout.strip(), {pathlib.Path(path).name for path in built}
+
+    status, first, built = provide()
+    assert (status, built) == (0, {path.name for path in PROGRAMS.iterdir()})
+    assert {path.name for path in (pathlib.Path(first) / "bin").iterdir()} == {
+        image.program for image in operator_images.IMAGES}
+    assert provide("--find") == (0, first, set())
+    programs = tools / "kubernetes" / "operator-programs"
+    (programs / "cert-manager" / "cert-manager" / "another.go").touch()
+    assert provide("--find") == (1, "", set())
+    status, second, built = provide()
+    assert (status, built) == (0, {"cert-manager"})
+    assert second != first
+    assert sorted(path.name for path in pathlib.Path(second).iterdir()) == [
+        "bin", "charts", "prometheus-operator.yaml"]

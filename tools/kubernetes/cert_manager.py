@@ -10,7 +10,7 @@ from issued_certificates import IssuedCertificates
 from lasting_training import FAST, SLOWLY, Training
 from late_objects import apply_when_possible
 from operator_images import CERT_MANAGER_TAG
-from release import Release
+from release import Release, create_namespace
 from steps import Steps
 
 EPOCHS = 20
@@ -21,12 +21,19 @@ VALUES = _FOLDER / "issued.yaml"
 ISSUERS = _FOLDER / "issuers.yaml"
 
 
-def install(cluster: Cluster, charts: pathlib.Path) -> None:
+def _install(cluster: Cluster, charts: pathlib.Path) -> None:
     # A chart that was not released names no version.
     tags = [f"{part}image.tag={CERT_MANAGER_TAG}" for part in ("", "webhook.", "cainjector.")]
     cluster.helm("install", "cert-manager", charts / "cert-manager", "--namespace",
                  "cert-manager", "--create-namespace", "--wait", "--timeout", "6m", "--set",
                  ",".join(["crds.enabled=true,startupapicheck.enabled=false", *tags]))
+
+
+def provide_issuers(cluster: Cluster, charts: pathlib.Path, steps: Steps) -> None:
+    """cert-manager, and issuers for releases whose values are VALUES."""
+    steps("cert-manager: its own install", lambda: _install(cluster, charts))
+    create_namespace(cluster)
+    steps("cert-manager: issuers", lambda: apply_when_possible(cluster, ISSUERS))
 
 
 class _Renewal:
@@ -51,12 +58,10 @@ class _Renewal:
         return all(self._certificates.is_shown(server) for server in SERVERS)
 
 
-def live_with_cert_manager(cluster: Cluster, dslide: pathlib.Path, charts: pathlib.Path,
-                           steps: Steps) -> None:
+def live_with_cert_manager(cluster: Cluster, dslide: pathlib.Path, steps: Steps) -> None:
+    """Where provide_issuers() has been."""
     certificates = IssuedCertificates(cluster)
     release = Release(cluster, dslide, [VALUES], certificates.login())
-    steps("cert-manager: its own install", lambda: install(cluster, charts))
-    steps("cert-manager: issuers", lambda: apply_when_possible(cluster, ISSUERS))
     watch = release.watch_trainers()
     training = Training(release, "issued", EPOCHS)
     settings = (*SHORT, *training.settings)
@@ -76,3 +81,4 @@ def live_with_cert_manager(cluster: Cluster, dslide: pathlib.Path, charts: pathl
         raise ClusterError(f"trainer pods failed: {failed}")
     steps("cert-manager: helm test", release.test)
     steps("cert-manager: uninstall", release.remove)
+    certificates.forget(release)

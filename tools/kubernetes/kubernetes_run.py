@@ -1,7 +1,8 @@
 """Starts a real Kubernetes on this machine and lives in it: what ./run kubernetes calls.
 
 usage: kubernetes_run.py up|down|smoke|upgrades|faults|operators|all [--nodes N] --programs DIR
-                         --helm FILE --bin-dir DIR --work DIR [--operators DIR] [-o json]
+                         --helm FILE --bin-dir DIR --work DIR [--operators DIR] [--only PART]...
+                         [-o json]
 
 stderr tells what happens; stdout ends with the figures, with -o json as one JSON object.
 """
@@ -20,7 +21,7 @@ import operator_images
 from cluster import Cluster, ClusterError, MachineLock, Occupied
 from guard import Guard
 from node_faults import node_faults
-from operators import operators
+from operators import PARTS, operators
 from release import NAMESPACE
 from smoke import smoke
 from steps import Steps
@@ -65,7 +66,7 @@ def live(cluster: Cluster, options: argparse.Namespace, scenario: str, steps: St
         bring_up(cluster, options, scenario, steps)
         dslide = options.bin_dir / "dslide"
         if scenario == WITH_OPERATORS:
-            operators(cluster, dslide, options.operators.resolve(), steps)
+            operators(cluster, dslide, options.operators.resolve(), steps, options.only or PARTS)
         else:
             SCENARIOS[scenario](cluster, dslide, steps)
         succeeded = True
@@ -105,6 +106,7 @@ def parse() -> argparse.Namespace:
     for path in ("--programs", "--helm", "--bin-dir", "--work"):
         parser.add_argument(path, type=pathlib.Path, required=True)
     parser.add_argument("--operators", type=pathlib.Path, help="what operators.sh has built")
+    parser.add_argument("--only", action="append", choices=PARTS, help="of the operators")
     parser.add_argument("-o", "--output", choices=["json"])
     return parser.parse_args()
 

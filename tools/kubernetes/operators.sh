@@ -2,9 +2,9 @@
 # The operators that users have in their clusters, built from their Go modules, and their manifests.
 #
 # usage: operators.sh [--find] FOLDER    prints the folder that holds them
-#   builds them when they are missing: some twenty minutes of two cores, 5 GB while they are built,
-#   500 MB kept, once for each state of operator-programs/
-#   --find   only looks: status 1 when they are missing
+#   builds those that are missing: some twenty minutes of two cores for all, 5 GB while they are
+#   built, 500 MB kept; each once for each state of operator-programs/NAME
+#   --find   builds nothing: status 1 when one is missing
 # In it: bin/ with the programs, charts/ of cert-manager and Kueue, prometheus-operator.yaml.
 # Apart from programs.sh, as what only the chart needs does without them.
 
@@ -27,53 +27,81 @@ if [[ $# != 1 || "$1" == -* ]]; then
   exit 2
 fi
 
-# source_of NAME MODULE: where the files of a module lie that operator-programs/NAME uses.
-source_of() {
-  (cd "$GOPATH/$1" && go list -mod=readonly -m -f '{{.Dir}}' "$2" </dev/null)
+# copy NAME MODULE PATH TO: a file or folder of a module that operator-programs/NAME uses. Modules
+# are read only.
+copy() {
+  local source
+  source="$(cd "$GOPATH/$1" && go list -mod=readonly -m -f '{{.Dir}}' "$2" </dev/null)" || return 1
+  mkdir -p "$(dirname "$4")" && cp -r "$source/$3" "$4" && chmod -R u+w "$4"
 }
 
-# The modules are read only.
-copy() {
-  cp -r "$1" "$2" && chmod -R u+w "$2"
+# copy_manifests NAME OUTPUT: with what users install it.
+copy_manifests() {
+  case "$1" in
+    kueue) copy "$1" sigs.k8s.io/kueue charts/kueue "$2/charts/kueue" ;;
+    cert-manager)
+      copy "$1" github.com/cert-manager/cert-manager deploy/charts/cert-manager \
+        "$2/charts/cert-manager"
+      ;;
+    prometheus-operator)
+      copy "$1" github.com/prometheus-operator/prometheus-operator bundle.yaml \
+        "$2/prometheus-operator.yaml"
+      ;;
+  esac
 }
 
 build() {
-  local module
+  local name new="$folder/new"
   use_go "$folder" "$GO" || return 1
-  rm -rf "${folder:?}/new" "${MODULES[@]/#/$GOPATH/}"
-  mkdir -p "$folder/new/bin" "$folder/new/charts" "$GOPATH"
-  for module in "${MODULES[@]}"; do
-    build_module "$here/operator-programs/$module" "$folder/new/bin" -ldflags '-s -w' || return 1
+  mkdir -p "$GOPATH"
+  for name in "$@"; do
+    rm -rf "${new:?}" "${GOPATH:?}/$name"
+    mkdir -p "$new/bin"
+    build_module "$here/operator-programs/$name" "$new/bin" -ldflags '-s -w' || return 1
+    copy_manifests "$name" "$new" || return 1
+    mv "$new" "$folder/$name-$(key "$name")"
   done
-  copy "$(source_of kueue sigs.k8s.io/kueue)/charts/kueue" "$folder/new/charts/kueue" || return 1
-  copy "$(source_of cert-manager github.com/cert-manager/cert-manager)/deploy/charts/cert-manager" \
-    "$folder/new/charts/cert-manager" || return 1
-  module=github.com/prometheus-operator/prometheus-operator
-  copy "$(source_of prometheus-operator "$module")/bundle.yaml" \
-    "$folder/new/prometheus-operator.yaml" || return 1
-  mv "$folder/new" "$folder/operators"
 }
 
-key="$(find "$here/operator-programs" -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16)"
-folder="$1/operators-$key"
-if [[ $find == yes ]]; then
-  [[ -d "$folder/operators" ]] && printf '%s\n' "$folder/operators"
-  exit
-fi
-mkdir -p "$folder"
-folder="$(cd "$folder" && pwd)"
+# key NAME...: another one when a file of theirs is another one.
+key() {
+  (cd "$here/operator-programs" && find "$@" -type f | LC_ALL=C sort | xargs sha256sum) |
+    sha256sum | cut -c1-16
+}
+
+# All in one folder, without a copy of their bytes.
+put_together() {
+  local name
+  rm -rf "${folder:?}/new"
+  mkdir "$folder/new"
+  for name in "${MODULES[@]}"; do
+    cp -rl "$folder/$name-$(key "$name")/." "$folder/new" || return 1
+  done
+  mv "$folder/new" "$all"
+}
+
+[[ $find == no ]] && mkdir -p "$1/operators"
+[[ -d "$1/operators" ]] || exit 1
+folder="$(cd "$1/operators" && pwd)"
+all="$folder/all-$(key "${MODULES[@]}")"
 lock_folder "$folder"
-if [[ ! -d "$folder/operators" ]]; then
+missing=()
+for module in "${MODULES[@]}"; do
+  [[ -d "$folder/$module-$(key "$module")" ]] || missing+=("$module")
+done
+if [[ ${#missing[@]} != 0 ]]; then
+  [[ $find == no ]] || exit 1
   if ! command -v go >/dev/null; then
     echo 'operators.sh: there is no Go here; install golang-go (any version)' >&2
     exit 1
   fi
-  echo "   building cert-manager, Kueue and the Prometheus operator into $folder: minutes, once" >&2
-  if ! build; then
+  echo "   building ${missing[*]} into $folder: minutes, once" >&2
+  if ! (build "${missing[@]}"); then
     echo "operators.sh: $(go version) could not build them (its messages are above)" >&2
     exit 1
   fi
 fi
 # After the programs are in their place: modules of which a part is removed build nothing any more.
 rm -rf "$folder/go"
-printf '%s\n' "$folder/operators"
+[[ -d "$all" ]] || put_together
+printf '%s\n' "$all"

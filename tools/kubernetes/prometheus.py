@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import urllib.parse
 from typing import Any
 
@@ -27,7 +28,9 @@ class Prometheus:
         return False
 
     def has_data(self, expression: str) -> bool:
-        return bool(self._get("query", query=expression)["result"])
+        """A number that a panel draws: a quantile of nothing is none."""
+        return any(not math.isnan(float(series["value"][1]))
+                   for series in self._get("query", query=expression)["result"])
 
     def healths(self) -> dict[str, str]:
         """Of everything that the monitors of the chart name: up, down or unknown, by pod."""

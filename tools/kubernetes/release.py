@@ -20,6 +20,13 @@ COORDINATOR = f"{RELEASE}-coordinator.{NAMESPACE}.svc:7000"
 VALUES = pathlib.Path(__file__).with_name("values.yaml")
 
 
+def create_namespace(cluster: Cluster) -> None:
+    """Unless it is there."""
+    cluster.kubectl("apply", "-f", "-", text=json.dumps(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}))
+
+
 class Release:
     """`dslide`: the program on this machine, which asks the release's coordinator, with the flags
     `login` of its own."""
@@ -30,10 +37,7 @@ class Release:
         self._dslide = dslide
         self._values = [word for path in (VALUES, *values) for word in ("-f", path)]
         self._login = login
-        cluster.kubectl("apply", "-f", "-", text=json.dumps(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {
-                "name": NAMESPACE,
-                "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}))
+        create_namespace(cluster)
 
     def kubectl(self, *arguments: object) -> str:
         return self._cluster.kubectl("--namespace", NAMESPACE, *arguments)

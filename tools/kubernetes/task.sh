@@ -2,7 +2,7 @@
 # Starts a real Kubernetes on this machine and lives in it with the chart.
 #
 # usage: ./run kubernetes [all|upgrades|faults|operators|smoke|up|down] [--nodes N] [--bin-dir DIR]
-#                         [--no-build] [-o json]
+#                         [--only PART] [--no-build] [-o json]
 #
 # Starts a real Kubernetes on this machine, in network namespaces that have no way out: etcd, API
 # server, controllers, scheduler, DNS, and nodes with containerd and kubelet. Installs the chart in
@@ -21,6 +21,7 @@
 #   smoke     one node: install, train, helm test, uninstall
 #   up, down  starts one and leaves it (three nodes), ends it
 #   --nodes N        that many nodes, 1 to 9
+#   --only PART      of operators: kueue, cert-manager or prometheus; may be given twice
 #   --bin-dir DIR    the programs there instead of building; of this machine's Debian release
 #   --no-build       skipped where Kubernetes or helm would have to be built first
 #   -o json          the last line of stdout is one JSON object: seconds of each step
@@ -60,9 +61,14 @@ esac
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --no-build) find=(--find) ;;
-    --nodes | --bin-dir)
+    --nodes | --only | --bin-dir)
       [[ $# -ge 2 ]] || usage_error "kubernetes: $1 needs a value"
-      if [[ "$1" == --nodes ]]; then arguments+=("$1" "$2"); else bin_dir="$2"; fi
+      if [[ "$1" == --only ]]; then
+        [[ "$task" == operators ]] || usage_error 'kubernetes: --only is for operators'
+        [[ "$2" == @(kueue|cert-manager|prometheus) ]] ||
+          usage_error "kubernetes: --only is kueue, cert-manager or prometheus, not '$2'"
+      fi
+      if [[ "$1" == --bin-dir ]]; then bin_dir="$2"; else arguments+=("$1" "$2"); fi
       shift
       ;;
     *) usage_error "kubernetes: unknown argument '$1'; see ./run kubernetes --help" ;;
