@@ -38,7 +38,8 @@ int64_t BatchSelector::Select(const SelectionPlan& plan, Parallelism parallelism
   MergeRows(batch, context);
   TakeExplicit(context);
   WeighTail(plan, context);
-  return plan.every_row ? batch * plan.num_rows : first_pair_[batch] - left_out_pairs_;
+  return plan.every_row ? batch * (plan.num_rows - plan.num_absent)
+                        : first_pair_[batch] - left_out_pairs_;
 }
 
 bool BatchSelector::Found(const HeadBatch& batch, int64_t sample, LocalRow row) const {
@@ -126,6 +127,9 @@ void BatchSelector::DrawShared(const SelectionPlan& plan) {
     for (const LocalRow row : shared_rows_) is_shared_[row.value()] = 0;
   }
   tail_sample_.Draw(plan.num_rows, num_shared, plan.tail_key, shared_rows_);
+  if (plan.num_absent > 0) {
+    std::erase_if(shared_rows_, [&](LocalRow row) { return plan.absent[row.value()] != 0; });
+  }
   if (!weighted_) return;
   is_shared_.resize(plan.num_rows, 0);
   for (const LocalRow row : shared_rows_) is_shared_[row.value()] = 1;
@@ -248,8 +252,9 @@ void BatchSelector::TakeExplicit(HeadContext& context) {
   }
 }
 
-// The shared rows stand for all rows of a sample for which its pairs do not. When all rows are
-// shared and pairs stand for themselves the weight is exactly 1, and the sum is the whole softmax.
+// The shared rows stand for all rows that are there for which a sample's pairs do not. When all of
+// them are shared and pairs stand for themselves the weight is exactly 1, and the sum is the whole
+// softmax.
 void BatchSelector::WeighTail(const SelectionPlan& plan, HeadContext& context) {
   const int64_t batch = context.batch.batch();
   active_shared_.assign(batch, 0);
@@ -258,15 +263,24 @@ void BatchSelector::WeighTail(const SelectionPlan& plan, HeadContext& context) {
     for (const uint32_t sample : context.SamplesOf(i)) ++active_shared_[sample];
   }
   represented_.assign(batch, 0.0);
+  for (int64_t sample = 0; sample < batch && !weighted_; ++sample) {
+    represented_[sample] = static_cast<double>(selections_[sample].active.size());
+  }
   for (size_t k = 0; k < context.pair_weights.size(); ++k) {
     represented_[context.samples[k]] += context.pair_weights[k];
   }
+  // Labels that the data still has.
+  for (size_t i = 0; i < context.rows.size() && plan.num_absent > 0; ++i) {
+    if (plan.absent[context.rows[i].value()] == 0) continue;
+    for (uint32_t k = context.pair_offsets[i]; k < context.pair_offsets[i + 1]; ++k) {
+      represented_[context.samples[k]] -= weighted_ ? context.pair_weights[k] : 1.0;
+    }
+  }
   context.tail_weights.resize(batch);
   for (int64_t sample = 0; sample < batch; ++sample) {
-    const double represented =
-        weighted_ ? represented_[sample] : static_cast<double>(selections_[sample].active.size());
     // Weights may add up to more than there is.
-    const double rest = std::max(0.0, static_cast<double>(plan.num_rows) - represented);
+    const double rest =
+        std::max(0.0, static_cast<double>(plan.num_rows - plan.num_absent) - represented_[sample]);
     const int64_t drawn = static_cast<int64_t>(shared_rows_.size()) - active_shared_[sample];
     context.tail_weights[sample] =
         drawn == 0 ? 0.0f : static_cast<float>(rest) / static_cast<float>(drawn);

@@ -26,6 +26,10 @@ struct SelectionPlan {
   int64_t drawn = 0;                 // of max_active; without proposals
   int64_t tail_rows = 0;             // of this shard; unless every row is active
   uint64_t tail_key = 0;             // draws the shared rows and the candidates
+  // [num_rows], not 0 for rows that are not there, or empty: they are shared by none, and the
+  // others stand for the rows that are there.
+  absl::Span<const uint8_t> absent = {};
+  int64_t num_absent = 0;
 };
 
 // Keeps its memory from batch to batch. Not thread-safe; uses threads inside.
@@ -80,7 +84,7 @@ class BatchSelector {
   std::vector<uint32_t> next_given_;    // [batch]
   std::vector<float> logit_offsets_;    // [pairs] or empty
   std::vector<int32_t> active_shared_;  // [batch]: shared rows that are pairs of the sample
-  std::vector<double> represented_;     // [batch]: rows for which the pairs stand
+  std::vector<double> represented_;     // [batch]: rows that are there for which the pairs stand
 };
 
 }  // namespace dslide

@@ -167,7 +167,9 @@ void HeadTable::Forward(HeadBatch batch, uint64_t tail_key, Parallelism parallel
                            .proposals = proposals_,
                            .drawn = drawn_,
                            .tail_rows = tail_rows_,
-                           .tail_key = tail_key};
+                           .tail_key = tail_key,
+                           .absent = left_out_,
+                           .num_absent = num_left_out_};
   output.active_pairs = scratch_->selector.Select(plan, parallelism, context, times_);
   output.distinct_rows = static_cast<int64_t>(context.rows.size());
   {
@@ -243,6 +245,8 @@ void HeadTable::AdvanceStep(Parallelism parallelism) {
 void HeadTable::LeaveOut(std::vector<uint8_t> rows, Parallelism parallelism) {
   const std::vector<LocalRow> changed = store_->SetAbsent(rows);
   left_out_ = std::move(rows);
+  num_left_out_ = std::count_if(left_out_.begin(), left_out_.end(),
+                                [](uint8_t left_out) { return left_out != 0; });
   if (changed.empty() || index_ == nullptr) return;
   index_->LeaveOut(left_out_, *store_, changed, parallelism);
   longest_->Forget();

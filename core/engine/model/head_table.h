@@ -155,6 +155,7 @@ class HeadTable {
   Step applied_ = Step(0);
   std::vector<uint8_t> dirty_;     // [num_rows]
   std::vector<uint8_t> left_out_;  // [num_rows], or empty
+  int64_t num_left_out_ = 0;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<Longest> longest_;  // of predictions; has a lock of its own
   StageTimes* times_ = nullptr;
