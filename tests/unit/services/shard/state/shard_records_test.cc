@@ -247,7 +247,7 @@ TEST_F(ShardRecordsTest, DamageIsFound) {
        },
        "more rows than"},
       {"a row of floats without bytes", [&](Rows& rows) { key_of(rows, 0)->second.clear(); },
-       "has a row of 0 bytes"},
+       "row 0 has 0 bytes"},
   };
   for (const auto& [name, change, message] : cases) {
     Copy("whole", "image");
