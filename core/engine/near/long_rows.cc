@@ -67,8 +67,9 @@ LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean
   }
   rows.rows_ = std::move(order);
   rows.Round(reader, parallelism);
-  if (dim > kFewColumns && most >= 2 * kLeastNear)
+  if (dim > kFewColumns && most >= 2 * kLeastNear) {
     rows.MeasureDirections(reader, mean, squares, parallelism);
+  }
   return rows;
 }
 

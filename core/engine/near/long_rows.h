@@ -36,8 +36,8 @@ class LongRows {
   // So many, or all that there are, and as many as fill kMostBytes.
   static constexpr int64_t kMost = 16384;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
-  // Rows of so many columns have no first pass: it would read as much as it saves.
-  static constexpr int64_t kFewColumns = 2 * RowDirections::kCount;
+  // Rows of so many columns have no first pass: it takes as long as it saves.
+  static constexpr int64_t kFewColumns = 4 * RowDirections::kCount;
   // The first pass leaves so many rows for each that is wanted, and at least kLeastNear; where that
   // is more than half of them there is none.
   static constexpr int64_t kNearPerWanted = 4;

@@ -16,7 +16,7 @@
 namespace dslide {
 namespace {
 
-constexpr int64_t kPassDim = 2 * LongRows::kFewColumns + 32;
+constexpr int64_t kPassDim = LongRows::kFewColumns + 32;
 constexpr int64_t kPassRows = 3 * LongRows::kLeastNear;
 constexpr int64_t kPassQueries = 20;
 constexpr int64_t kPassRank = 24;
