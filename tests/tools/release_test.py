@@ -2,8 +2,12 @@
 
 import json
 import pathlib
+import re
+from unittest import mock
 
+import builder
 import chart_package
+import image_tree
 import pytest
 import release_images
 import signing
@@ -180,12 +184,61 @@ def test_every_vulnerability_says_what_to_do_or_why_nothing() -> None:
 
 
 def test_the_provenance_names_the_commit_and_the_compiler(plan: Plan) -> None:
-    made = statements.provenance(plan, plan.created)["buildDefinition"]["resolvedDependencies"]
+    stated = statements.provenance(plan, plan.created, pathlib.Path("/"))
+    made = stated["buildDefinition"]["resolvedDependencies"]
     assert made[0]["digest"] == {"gitCommit": plan.revision}
     assert "g++" in statements.build_packages()
 
 
+def test_programs_for_tests_are_no_release(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(SystemExit, match="dslide is missing: ./run build makes it"):
+        image_tree.strip_programs(tmp_path, tmp_path / "programs")
+    for name in image_tree.PROGRAMS:
+        (tmp_path / name).write_bytes(b"x dslide-failpoint:y")
+    with pytest.raises(SystemExit, match="a build for tests"):
+        image_tree.strip_programs(tmp_path, tmp_path / "programs")
+    assert not (tmp_path / "programs").exists()
+
+
+def test_programs_of_another_commit_are_refused(plan: Plan, tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "dslide"
+    for revision in (plan.revision[:12], "0" * 12):
+        program.write_text(f"#!/bin/sh\necho 'dslide 0.2.0 (revision {revision})'\n")
+        program.chmod(0o755)
+        if revision == "0" * 12:
+            with pytest.raises(ReleaseError, match="not of the commit .*: build them anew"):
+                builder.Here(tmp_path).check(plan)
+        else:
+            builder.Here(tmp_path).check(plan)
+
+
+def test_the_commit_is_compiled_with_the_gRPC_of_the_image(
+        plan: Plan, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = mock.Mock(folder=tmp_path, **{"run.return_value": 0})
+    prepared = mock.Mock(return_value=plan.revision[:12])
+    monkeypatch.setattr(builder, "require", lambda: None)
+    monkeypatch.setattr(builder.build_root, "prepare", prepared)
+    here = builder.InRoot(root)
+    tree = here.make(plan, tmp_path / "unused")
+    assert prepared.call_args.args == (root, "experimental")
+    ran = [call.args[0] for call in root.run.call_args_list]
+    assert ["/src/run", "build", *image_tree.PROGRAMS] in ran
+    assert ran[-1][-2:] == ["--output", f"/{tree.relative_to(tmp_path)}"]
+    assert plan.revision[:12] in ran[-1]
+    tree.mkdir(parents=True)
+    here.free()
+    assert not tree.exists()
+    prepared.return_value = "0" * 12
+    with pytest.raises(ReleaseError, match="begin anew"):
+        here.make(plan, tmp_path)
+    monkeypatch.setattr(builder, "require", mock.Mock(side_effect=builder.Unavailable("no root")))
+    with pytest.raises(ReleaseError, match="no root; or --grpc debian"):
+        here.make(plan, tmp_path)
+
+
 def test_the_image_is_what_the_dockerfile_makes() -> None:
     text = (ROOT / "deploy/image/Dockerfile").read_text()
+    assert f"ARG DEBIAN_IMAGE=debian:{builder.SUITE}-slim\nARG" in re.sub(r"\n#[^\n]*", "", text)
+    assert f"\nARG GRPC={builder.GRPC}\n" in text
     assert "EXPOSE " + " ".join(map(str, release_images.PORTS)) in text
-    assert f"--compiled-in {' '.join(release_images.COMPILED_IN)}" in text
+    assert f"--compiled-in {' '.join(image_tree.COMPILED_IN)}" in text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -13,6 +12,7 @@ import publication
 import rehearsal
 import signing
 import verification
+from builder import Builder, Here, InRoot
 from plan import ROOT, Plan, Registry, ReleaseError
 from programs import Programs
 from publication import say
@@ -27,6 +27,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--crane", type=pathlib.Path, default=pathlib.Path())
     parser.add_argument("--helm", type=pathlib.Path, default=pathlib.Path())
     parser.add_argument("--bin-dir", type=pathlib.Path, default=ROOT / "build/bin")
+    parser.add_argument("--grpc", choices=("debian", "experimental"), default="experimental")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--registry")
     parser.add_argument("--key")
@@ -44,13 +45,8 @@ def _need(value: str | pathlib.Path | None, flag: str, what: str) -> str:
     return str(value)
 
 
-def check_revision(plan: Plan, bin_dir: pathlib.Path) -> None:
-    """The programs are of the commit that the provenance will name."""
-    said = subprocess.run([bin_dir / "dslide", "version"], capture_output=True, text=True,
-                          check=True).stdout.splitlines()[0]
-    if f"revision {plan.revision[:12]}" not in said:
-        raise ReleaseError(f"{bin_dir}: {said} is not of the commit {plan.revision[:12]}: build "
-                           "them anew")
+def builder_of(options: argparse.Namespace) -> Builder:
+    return Here(options.bin_dir) if options.grpc == "debian" else InRoot()
 
 
 def publish(options: argparse.Namespace, home: pathlib.Path) -> dict[str, str]:
@@ -59,13 +55,14 @@ def publish(options: argparse.Namespace, home: pathlib.Path) -> dict[str, str]:
     version = (ROOT / "VERSION").read_text(encoding="ascii").strip()
     plan = Plan.of_checkout(registry, options.output or ROOT / "build" / "release" / version)
     programs = Programs(home, options.helm, options.crane, registry)
+    builder = builder_of(options)
     if not options.dry_run:
         _need(options.key, "--key", "the private key; ./run release key makes one")
         if plan.changed:
             raise ReleaseError("the checkout differs from its commit: " + ", ".join(
                 line[3:] for line in plan.changed[:5]) + ": commit, or put it aside")
-        check_revision(plan, options.bin_dir)
-    made = publication.make(plan, options.bin_dir, programs, options.also, clients=True)
+        builder.check(plan)
+    made = publication.make(plan, builder, programs, options.also, clients=True)
     if options.dry_run:
         say(f"a dry run: nothing was pushed or signed; the files are in {plan.output}")
         return {name: registry.reference(name, layout.digest)
@@ -100,7 +97,8 @@ def main() -> None:
         home = pathlib.Path(temporary)
         try:
             if options.task == "rehearse":
-                found = rehearsal.rehearse(options.helm, options.crane, options.bin_dir, home)
+                found = rehearsal.rehearse(options.helm, options.crane,
+                                           builder_of(options), home)
             else:
                 found = {"publish": publish, "verify": verify,
                          "key": make_key}[options.task](options, home)

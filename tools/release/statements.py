@@ -28,9 +28,9 @@ def build_packages() -> list[str]:
     return found[1].split() if found else []
 
 
-def _installed(packages: Iterable[str]) -> list[dict[str, Any]]:
+def _installed(packages: Iterable[str], debian: pathlib.Path) -> list[dict[str, Any]]:
     shown = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}\n", *packages],
+        ["dpkg-query", "--root", debian, "-W", "-f", "${Package} ${Version} ${Architecture}\n", *packages],
         capture_output=True, text=True, check=False).stdout
     words = [line.split() for line in shown.splitlines()]
     return [{"name": name, "uri": f"pkg:deb/debian/{urllib.parse.quote(name)}@"
@@ -38,8 +38,8 @@ def _installed(packages: Iterable[str]) -> list[dict[str, Any]]:
             for name, version, architecture in (found for found in words if len(found) == 3)]
 
 
-def provenance(plan: Plan, began: datetime.datetime) -> dict[str, Any]:
-    """The predicate of https://slsa.dev/provenance/v1."""
+def provenance(plan: Plan, began: datetime.datetime, debian: pathlib.Path) -> dict[str, Any]:
+    """The predicate of https://slsa.dev/provenance/v1. debian: the root of what was built in."""
     ended = datetime.datetime.now(datetime.UTC)
     return {
         "buildDefinition": {
@@ -51,7 +51,7 @@ def provenance(plan: Plan, began: datetime.datetime) -> dict[str, Any]:
             },
             "resolvedDependencies": [
                 {"uri": f"{_SOURCE}@{plan.revision}", "digest": {"gitCommit": plan.revision}},
-                *_installed(build_packages()),
+                *_installed(build_packages(), debian),
             ],
         },
         "runDetails": {
