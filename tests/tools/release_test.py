@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+from typing import Any
 from unittest import mock
 
 import builder
@@ -158,29 +159,80 @@ def test_a_statement_is_of_one_digest_and_cannot_be_changed(
         signing.check_statement(public, SUBJECT, changed)
 
 
-def sbom(version: str) -> dict[str, object]:
-    return {"packages": [{"name": "libgrpc++1.51", "externalRefs": [
-        {"referenceLocator": f"pkg:deb/debian/libgrpc%2B%2B1.51@{version}?arch=amd64"}]}]}
+LISTED = json.loads(statements.VULNERABILITIES.read_text())
+ID = r"CVE-20\d\d-\d{4,}"
+JUSTIFICATIONS = {
+    "component_not_present", "vulnerable_code_not_present", "vulnerable_code_not_in_execute_path",
+    "vulnerable_code_cannot_be_controlled_by_adversary", "inline_mitigations_already_exist"}
+
+
+def sbom(*packages: tuple[str, str]) -> dict[str, object]:
+    return {"packages": [{"name": name, "externalRefs": [
+        {"referenceLocator": f"pkg:deb/debian/{name}@{version}?arch=amd64"}]}
+        for name, version in packages]}
+
+
+def told_of(plan: Plan, folder: pathlib.Path, *packages: tuple[str, str]) -> dict[str, Any]:
+    """{vulnerability: its statement}"""
+    made = statements.vex(plan, sbom(*packages), {"dslide": layout(folder, image())})
+    told = {entry["vulnerability"]["name"]: entry for entry in made["statements"]}
+    assert len(told) == len(made["statements"])
+    return told
 
 
 def test_vulnerabilities_are_told_of_the_version_that_the_image_has(
         plan: Plan, tmp_path: pathlib.Path) -> None:
-    images = {"dslide": layout(tmp_path / "a", image())}
-    told = statements.vex(plan, sbom("1.51.1-3%2Bb1"), images)
-    listed = json.loads(statements.VULNERABILITIES.read_text())["statements"]
-    assert len(told["statements"]) == len(listed)
-    product = told["statements"][0]["products"][0]
-    assert images["dslide"].digest.replace(":", "%3A") in product["@id"]
-    assert product["subcomponents"][0]["@id"].startswith("pkg:deb/debian/libgrpc%2B%2B1.51@1.51.1")
-    assert statements.vex(plan, sbom("1.83.0-1"), images)["statements"] == []
+    old = told_of(plan, tmp_path / "a", ("libgrpc29", "1.51.1-3%2Bb1"))
+    new = told_of(plan, tmp_path / "b", ("libgrpc56", "1.83.0-2%2Bb1"))
+    assert old.keys() == new.keys()
+    assert (old["CVE-2023-44487"]["status"], new["CVE-2023-44487"]["status"]) == (
+        "affected", "fixed")
+    product = new["CVE-2023-44487"]["products"][0]
+    assert product["@id"].startswith("pkg:oci/dslide@sha256%3A")
+    assert [item["@id"] for item in product["subcomponents"]] == [
+        "pkg:deb/debian/libgrpc56@1.83.0-2%2Bb1?arch=amd64"]
+    for other in ("1.83.1-1", "1.83.01-1", "1.84.0-1", "1.83-1"):
+        assert not told_of(plan, tmp_path / other, ("libgrpc56", other))
+
+
+def test_debians_gRPC_is_told_of_under_the_names_of_each_release(
+        plan: Plan, tmp_path: pathlib.Path) -> None:
+    for name in ("libgrpc++1.51", "libgrpc++1.51t64"):
+        assert "CVE-2023-44487" in told_of(plan, tmp_path / name, (name, "1.51.1-3%2Bb1"))
+    fixed = ("libabsl20220623", "20220623.1-1%2Bdeb12u2")
+    assert "CVE-2025-0838" in told_of(plan, tmp_path / "fixed", fixed)
+    assert not told_of(plan, tmp_path / "before", ("libabsl20220623", "20220623.1-1%2Bdeb12u1"))
 
 
 def test_every_vulnerability_says_what_to_do_or_why_nothing() -> None:
     """As the specification of OpenVEX wants it."""
-    for entry in json.loads(statements.VULNERABILITIES.read_text())["statements"]:
-        wanted = {"affected": "action_statement", "not_affected": "justification",
-                  "under_investigation": "status_notes"}[entry["status"]]
-        assert entry.get(wanted), entry["vulnerability"]
+    seen = set()
+    for entry in LISTED["statements"]:
+        wanted = {"affected": "action_statement", "not_affected": "impact_statement",
+                  "fixed": "status_notes", "under_investigation": "status_notes"}[entry["status"]]
+        assert entry.get(wanted), entry["vulnerabilities"]
+        if entry["status"] == "not_affected":
+            assert entry["justification"] in JUSTIFICATIONS
+        assert set(entry) <= {"components", "vulnerabilities", "status", "justification",
+                              "action_statement", "impact_statement", "status_notes"}
+        for name in entry["vulnerabilities"]:
+            assert re.fullmatch(ID, name)
+            for component in entry["components"]:
+                # One status for a vulnerability of a component.
+                assert (name, component) not in seen
+                seen.add((name, component))
+    assert {component for _, component in seen} == set(LISTED["components"])
+
+
+def test_the_versions_that_are_told_of_are_those_that_the_image_takes() -> None:
+    pinned = dict(line.split() for line in (
+        ROOT / "deploy/image/newer-grpc.versions").read_text().splitlines() if line[:1] != "#")
+    for name in ("grpc", "protobuf", "abseil"):
+        component = LISTED["components"][name]
+        for package in component["packages"]:
+            assert pinned[package].rpartition("-")[0] == component["version"], package
+    # Of the same component as Debian 12 and 13 have it.
+    assert LISTED["components"]["grpc-debian"]["version"] == "1.51.1"
 
 
 def test_the_provenance_names_the_commit_and_the_compiler(plan: Plan) -> None:

@@ -33,7 +33,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--key")
     parser.add_argument("--public-key", type=pathlib.Path)
     parser.add_argument("--version")
-    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--files", type=pathlib.Path)
     parser.add_argument("--also", type=pathlib.Path, action="append", default=[])
     parser.add_argument("-o", dest="form", choices=("json",))
     return parser.parse_args()
@@ -53,7 +53,7 @@ def publish(options: argparse.Namespace, home: pathlib.Path) -> dict[str, str]:
     registry = Registry.parse(options.registry or (_NOWHERE if options.dry_run else _need(
         None, "--registry", "the place that images and chart are pushed to, HOST/PREFIX")))
     version = (ROOT / "VERSION").read_text(encoding="ascii").strip()
-    plan = Plan.of_checkout(registry, options.output or ROOT / "build" / "release" / version)
+    plan = Plan.of_checkout(registry, options.files or ROOT / "build" / "release" / version)
     programs = Programs(home, options.helm, options.crane, registry)
     builder = builder_of(options)
     if not options.dry_run:

@@ -19,7 +19,7 @@
 #                off something else for it, all of which have to be refused
 #   --also DIR   images of another architecture: the folder `images` that a dry run of this commit
 #                left on such a machine
-#   --output DIR    where the files go, which is emptied (default: build/release/VERSION)
+#   --files DIR     where the files go, which is emptied (default: build/release/VERSION)
 #   --grpc debian   of the programs and the gRPC of this machine's Debian release. Without it the
 #                   programs are built, as for the image of the Dockerfile, with a newer gRPC in a
 #                   root of Debian 13: needs root, debootstrap, 6 GB in the cache folder, and the
@@ -55,7 +55,7 @@ while [[ $# -gt 0 ]]; do
   case "$1" in
     --no-build) find=(--find) ;;
     --dry-run) arguments+=("$1") ;;
-    --registry | --key | --public-key | --version | --output | --also | --bin-dir | --grpc)
+    --registry | --key | --public-key | --version | --files | --also | --bin-dir | --grpc)
       [[ $# -ge 2 ]] || usage_error "release: $1 needs a value"
       case "$1" in
         --bin-dir) bin_dir="$2" ;;
