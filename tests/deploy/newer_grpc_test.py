@@ -1,4 +1,4 @@
-"""newer-grpc.sh on a stand-in for apt: which versions it installs, and what it says where it cannot."""
+"""newer-grpc.sh on a stand-in for apt: the versions that it installs, or what it says."""
 
 import os
 import pathlib
@@ -131,8 +131,8 @@ def test_the_newest_versions_become_the_list(machine: Machine) -> None:
 
 
 def test_the_list_of_the_image_is_whole() -> None:
-    listed = dict(line.split() for line in cases.read("deploy/image/newer-grpc.versions").splitlines()
-                  if not line.startswith("#"))
+    text = cases.read("deploy/image/newer-grpc.versions")
+    listed = dict(line.split() for line in text.splitlines() if not line.startswith("#"))
     wanted = cases.find(r"^wanted='([^']*)'", cases.read("deploy/image/newer-grpc.sh")).split()
     assert {*wanted, "archive"} <= set(listed)
     # All of gRPC, and all of protobuf, are of one version.

@@ -13,6 +13,7 @@ import pytest
 import release_images
 import signing
 import statements
+from engine import Unavailable
 from oci_layout import Artifact, Image, Layout, layer_with_folder
 from plan import ROOT, Plan, Registry, ReleaseError
 
@@ -269,7 +270,7 @@ def test_the_commit_is_compiled_with_the_gRPC_of_the_image(
     root = mock.Mock(folder=tmp_path, **{"run.return_value": 0})
     prepared = mock.Mock(return_value=plan.revision[:12])
     monkeypatch.setattr(builder, "require", lambda: None)
-    monkeypatch.setattr(builder.build_root, "prepare", prepared)
+    monkeypatch.setattr("build_root.prepare", prepared)
     here = builder.InRoot(root)
     tree = here.make(plan, tmp_path / "unused")
     assert prepared.call_args.args == (root, "experimental")
@@ -283,8 +284,8 @@ def test_the_commit_is_compiled_with_the_gRPC_of_the_image(
     prepared.return_value = "0" * 12
     with pytest.raises(ReleaseError, match="begin anew"):
         here.make(plan, tmp_path)
-    monkeypatch.setattr(builder, "require", mock.Mock(side_effect=builder.Unavailable("no root")))
-    with pytest.raises(ReleaseError, match="no root; or --grpc debian"):
+    monkeypatch.setattr(builder, "require", mock.Mock(side_effect=Unavailable("no root")))
+    with pytest.raises(ReleaseError, match="no root; or give --grpc debian"):
         here.make(plan, tmp_path)
 
 

@@ -1,5 +1,5 @@
-"""Makes the files of a release's images from programs that are there: what builder.py calls, here or
-in the root of another Debian release.
+"""Makes the files of a release's images from programs that are there: what builder.py calls, here
+or in the root of another Debian release.
 
 usage: image_tree.py --bin-dir DIR --version V --revision R --created TIME --output DIR
 

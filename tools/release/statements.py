@@ -30,7 +30,8 @@ def build_packages() -> list[str]:
 
 def _installed(packages: Iterable[str], debian: pathlib.Path) -> list[dict[str, Any]]:
     shown = subprocess.run(
-        ["dpkg-query", "--root", debian, "-W", "-f", "${Package} ${Version} ${Architecture}\n", *packages],
+        ["dpkg-query", "--root", debian, "-W", "-f", "${Package} ${Version} ${Architecture}\n",
+         *packages],
         capture_output=True, text=True, check=False).stdout
     words = [line.split() for line in shown.splitlines()]
     return [{"name": name, "uri": f"pkg:deb/debian/{urllib.parse.quote(name)}@"
