@@ -104,8 +104,8 @@ class InRoot:
             self.free()
             self._run(_command(plan, "/src", "/src/build/bin", f"/{_TREE}"), _BUILD_SECONDS)
         except Unavailable as reason:
-            raise ReleaseError(f"no root of Debian 13 with the image's gRPC here: {reason}; or give "
-                               "--grpc debian, which takes this machine's") from reason
+            raise ReleaseError(f"no root of Debian 13 with the image's gRPC here: {reason}; or "
+                               "give --grpc debian, which takes this machine's") from reason
         except CommandFailed as failure:
             raise ReleaseError(str(failure)) from failure
         return self.debian / _TREE
