@@ -121,6 +121,13 @@ def test_a_root_has_the_gRPC_that_was_asked_for() -> None:
         build_root.prepare(root, "experimental")
 
 
+def test_a_root_is_of_one_run_at_a_time(tmp_path: pathlib.Path) -> None:
+    first, second = (DebianRoot("trixie", tmp_path / "hosts/root") for _ in range(2))
+    first.lock()
+    with pytest.raises(CommandFailed, match="in use by another run"):
+        second.lock()
+
+
 def inside(script: str, within: float = PATIENCE_SECONDS) -> tuple[int, str]:
     """A command run inside a root, for which this machine's own serves; its status and output."""
     try:

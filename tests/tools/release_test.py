@@ -267,7 +267,8 @@ def test_programs_of_another_commit_are_refused(plan: Plan, tmp_path: pathlib.Pa
 
 def test_the_commit_is_compiled_with_the_gRPC_of_the_image(
         plan: Plan, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = mock.Mock(folder=tmp_path, **{"run.return_value": 0})
+    root = mock.Mock(folder=tmp_path, mirror="http://m/debian", **{"run.return_value": 0})
+    (tmp_path / "etc/apt/sources.list.d").mkdir(parents=True)
     prepared = mock.Mock(return_value=plan.revision[:12])
     monkeypatch.setattr(builder, "require", lambda: None)
     monkeypatch.setattr("build_root.prepare", prepared)
@@ -278,6 +279,10 @@ def test_the_commit_is_compiled_with_the_gRPC_of_the_image(
     assert ["/src/run", "build", *image_tree.PROGRAMS] in ran
     assert ran[-1][-2:] == ["--output", f"/{tree.relative_to(tmp_path)}"]
     assert plan.revision[:12] in ran[-1]
+    # With the fixes of the day, however old the root is.
+    assert (tmp_path / "etc/apt/sources.list.d/security.list").read_text() == (
+        "deb http://m/debian-security trixie-security main\n")
+    assert [words[1] for words in ran if words[0] == "apt-get"] == ["update", "upgrade", "install"]
     tree.mkdir(parents=True)
     here.free()
     assert not tree.exists()

@@ -46,6 +46,7 @@ def run_inside(root: DebianRoot, *command: str) -> None:
 def prepare(root: DebianRoot, grpc: str) -> str:
     """Makes the root, puts this tree's last commit into /src, and takes the gRPC; the commit."""
     say(f"Preparing {root.suite} in {root.folder}")
+    root.lock()
     root.make()
     root.take_apt_settings()
     if run(["git", "-C", ROOT, "status", "--porcelain"]).stdout.strip():

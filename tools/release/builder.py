@@ -85,6 +85,13 @@ class InRoot:
     def check(self, plan: Plan) -> None:
         """It is the plan's commit that is compiled."""
 
+    def _update(self) -> None:
+        """The root is as old as its first run, and what is shipped is to have today's fixes."""
+        (self.debian / "etc/apt/sources.list.d/security.list").write_text(
+            f"deb {self._root.mirror}-security {SUITE}-security main\n", encoding="ascii")
+        for words in (["update", "-q"], ["upgrade", "-y", "-q"]):
+            build_root.run_inside(self._root, "apt-get", *words)
+
     def _run(self, words: Sequence[str], within: float) -> None:
         status = self._root.run(words, build_root.environment(), within, sys.stderr)
         if status != 0:
@@ -97,6 +104,7 @@ class InRoot:
             if built != plan.revision[:12]:
                 raise ReleaseError(f"{self.debian}/src is of {built}, not of {plan.revision[:12]}: "
                                    "the checkout has another commit now; begin anew")
+            self._update()
             build_root.run_inside(
                 self._root, "apt-get", "install", "-y", "-q", "--no-install-recommends",
                 "python3-minimal", "libpython3-stdlib", "binutils")
