@@ -49,8 +49,8 @@ not_installed() {
 # "NAME VERSION" of each package that the indexes do not have in its version.
 not_offered() {
   pinned | while read -r name version; do
-    apt-cache madison "$name" | awk -F '[ |]+' -v wanted="$version" '
-      $3 == wanted { found = 1 } END { exit !found }' || echo "$name $version"
+    apt-cache madison "$name" | awk -F ' *[|] *' -v wanted="$version" '
+      $2 == wanted { found = 1 } END { exit !found }' || echo "$name $version"
   done
 }
 

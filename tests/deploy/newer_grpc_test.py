@@ -19,7 +19,9 @@ APT = """\
 offered() { sed -nE 's/^deb (\\[.*\\] )?([^ ]+) .*/\\2/p' "$DESTDIR"/etc/apt/sources.list.d/*.list |
   sort -u | while read -r place; do cat "$place/offered" 2>/dev/null; done; }
 case "$(basename "$0") $*" in
-  'apt-cache madison '*) offered | sed -n "s/^$2 \\(.*\\)/ $2 | \\1 | somewhere/p" ;;
+  # Names stand at the right end of ten columns, longer ones at the left.
+  'apt-cache madison '*) offered | sed -n "s/^$2 //p" |
+    while read -r version; do printf '%10s | %10s | somewhere\\n' "$2" "$version"; done ;;
   'dpkg-query '*) for package; do :; done
     sed -n "s/^$package //p" "$DESTDIR/installed" ;;
   'apt-get -s install '*)
