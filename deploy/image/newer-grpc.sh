@@ -56,6 +56,7 @@ not_offered() {
 
 # use MIRROR: its unstable and experimental suites beside the release's own packages.
 use() {
+  trap forget EXIT
   options=
   # An archive of old indexes has outdated ones by design; they are signed all the same.
   case "$1" in "$old"/*) options='[check-valid-until=no] ' ;; esac
@@ -92,12 +93,10 @@ install_pinned() {
     echo "newer-grpc: $place does not have" $missing >&2
   done
   if [ -n "$missing" ]; then
-    forget
     fail "neither $mirror nor $archive has the versions of $versions: give a mirror that has" \
       'them (the build argument GRPC_MIRROR), or have newer ones: docs/contribute/hosts.md'
   fi
   install -q
-  forget
   missing="$(not_installed)"
   # shellcheck disable=SC2086 # On one line.
   if [ -n "$missing" ]; then fail 'not installed, though listed in' "$versions:" $missing; fi
@@ -116,14 +115,14 @@ install_newest() {
   chosen="$(install -s |
     sed -nE 's/^Inst ([^ ]+) (\[[^]]*\] )?\(([^ ]+) .*Debian:(unstable|experimental).*/\1 \3/p')"
   case "$chosen" in *libgrpc++-dev*) ;; *)
-    forget
     fail 'nothing newer to install: use a Debian that has none of it yet, and a mirror that has it' ;;
   esac
   install -q
-  forget
+  published="$(sed -n 's/^Date: //p' "$lists"/*_dists_experimental_InRelease)"
   {
     sed -n '/^#/p' "$versions"
-    echo "archive $(date -u +%Y%m%dT%H%M%SZ)"
+    # What is published every six hours is in the archive of old versions a little later.
+    echo "archive $(date -u -d "$published + 4 hours" +%Y%m%dT%H%M%SZ)"
     echo "$chosen" | sort
   } >"$versions.new"
   mv "$versions.new" "$versions"
