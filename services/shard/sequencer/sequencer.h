@@ -1,4 +1,5 @@
-// Applies commands to the state machine, one at a time, on one thread.
+// Applies commands to the state machine, one at a time, on one thread, or while that waits for work
+// on the thread of who brings some.
 //
 // Requests come from any thread. They are applied in the order of their arrival, and answered in
 // that order.
@@ -47,6 +48,9 @@ class Sequencer {
     // Memory of the command, for the queue's budget.
     int64_t bytes = 0;
     bool control = false;  // small, and needed when the shard is overloaded: uses reserved places
+    // May be applied on the thread of Submit(), which is also that of `done` then, when the
+    // sequencer has nothing else to do. For commands that change nothing.
+    bool run_here = false;
     // How long the caller waits for the answer. A request that would spend half of it in the queue
     // is refused at once: answered too late, it would cost as much and help nobody.
     absl::Duration patience = absl::InfiniteDuration();
@@ -136,6 +140,9 @@ class Sequencer {
   };
 
   absl::Status Push(Item item, bool reserved, QueuePlace place = QueuePlace::kBack);
+  // Takes what apply_thread_ owns until Return(), if that waits and nothing is queued.
+  bool Borrow();
+  void Return();
   void NoteWork() const {
     if (options_.on_work) options_.on_work();
   }
@@ -159,7 +166,7 @@ class Sequencer {
   void ReplyLoop();
   Done TakeReply() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_);  // the first; MayReply() was true
 
-  ShardCore& core_;  // touched by apply_thread_ only
+  ShardCore& core_;  // as gate_
   const SequencerOptions options_;
   ShardMetrics& metrics_;
   const Clock& clock_;
@@ -169,7 +176,7 @@ class Sequencer {
   std::atomic<int64_t> table_bytes_ = 0;
   std::atomic<int64_t> waiting_ = 0;
 
-  // Of apply_thread_.
+  // Of apply_thread_, or of who has borrowed it.
   StepGate gate_;
   bool holds_ = true;
   HoldMeter hold_meter_;
@@ -182,6 +189,8 @@ class Sequencer {
   int64_t urgent_ ABSL_GUARDED_BY(mu_) = 0;  // the first so many came to the front
   QueueLoad load_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool idle_ ABSL_GUARDED_BY(mu_) = false;      // apply_thread_ waits for work
+  bool borrowed_ ABSL_GUARDED_BY(mu_) = false;  // and waits on while this is so
   absl::Status fenced_ ABSL_GUARDED_BY(mu_);
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
 
