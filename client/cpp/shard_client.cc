@@ -35,8 +35,11 @@ using Stub = v1::ShardService::Stub;
 // them, or a scan of all rows, shards had better work side by side.
 constexpr int64_t kFewQueries = 4;
 
-bool IsLittle(const TopKCommand& query) {
-  return query.batch <= kFewQueries && (query.hashed || !query.candidates.empty());
+// A hashed search reads megabytes of a shard: the other shards begin theirs before shard 0, which
+// whoever asks all of them asks last.
+bool IsLittle(const TopKCommand& query, ShardId shard) {
+  if (query.batch > kFewQueries) return false;
+  return !query.candidates.empty() || (query.hashed && shard == ShardId(0));
 }
 
 bool IsLittle(const StepOp& op) {
@@ -366,7 +369,7 @@ void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {
        .method = WireMethod::kTopK,
        .remote = &Stub::async_interface::TopK,
        .local = &LocalShard::TopK},
-      IsLittle(command),
+      IsLittle(command, impl_->shard),
       [&](v1::TopKRequest* request) {
         wire::EncodeTopKRequest(command, ActivationType::kF32, request);
       },

@@ -27,6 +27,7 @@
 #include "services/shard/sequencer/hold_meter.h"
 #include "services/shard/sequencer/queue_load.h"
 #include "services/shard/sequencer/sequencer_options.h"
+#include "services/shard/sequencer/sequencer_request.h"
 #include "services/shard/sequencer/step_gate.h"
 #include "services/shard/state/shard_core.h"
 
@@ -41,25 +42,7 @@ enum class QueuePlace {
 // Thread safety: safe from any thread.
 class Sequencer {
  public:
-  struct Request {
-    Command command;
-    // What the log keeps of it; needed when there is one and the command may change the state.
-    wire::LoggedCommand logged = {};
-    // Memory of the command, for the queue's budget.
-    int64_t bytes = 0;
-    bool control = false;  // small, and needed when the shard is overloaded: uses reserved places
-    // May be applied on the thread of Submit(), which is also that of `done` then, when the
-    // sequencer has nothing else to do. For commands that change nothing.
-    bool run_here = false;
-    // How long the caller waits for the answer. A request that would spend half of it in the queue
-    // is refused at once: answered too late, it would cost as much and help nobody.
-    absl::Duration patience = absl::InfiniteDuration();
-    // Called right before the command is applied. An error becomes the answer, and nothing is
-    // applied. For callers that may be gone. May be null.
-    std::function<absl::Status()> admit = nullptr;
-    // Called once, on a thread of the sequencer, in the order of the commands. Must not block.
-    std::function<void(Answer)> done;
-  };
+  using Request = SequencerRequest;
 
   // `core`, `metrics` and `clock` outlive it.
   Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics, const Clock& clock,
