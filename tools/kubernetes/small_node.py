@@ -15,7 +15,7 @@ _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "": 1}
 _PEAKS = ("memory/{}/kubepods/memory.max_usage_in_bytes", "{}/kubepods/memory.peak")
 
 
-def _bytes(quantity: str) -> int:
+def bytes_of(quantity: str) -> int:
     number = quantity.rstrip("KMGi")
     return int(number) * _UNITS[quantity[len(number):]]
 
@@ -34,7 +34,7 @@ class SmallNode:
 
     def _resources(self, kind: str) -> dict[str, int]:
         [node] = self._cluster.get("nodes")["items"]
-        return {"memory": _bytes(node["status"][kind]["memory"])}
+        return {"memory": bytes_of(node["status"][kind]["memory"])}
 
     def peak(self) -> int:
         """Bytes that all its pods had together at most, the files that the kernel keeps for them
