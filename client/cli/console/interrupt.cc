@@ -29,7 +29,7 @@ int64_t NowMs() {
 struct sigaction before_interrupt = {};
 struct sigaction before_termination = {};
 
-void Restore() {
+void RestoreSignals() {
   sigaction(SIGINT, &before_interrupt, nullptr);
   sigaction(SIGTERM, &before_termination, nullptr);
 }
@@ -39,7 +39,7 @@ void OnSignal(int signal_number) {
   if (!interrupted.exchange(true)) {
     first_ms.store(NowMs());
   } else if (NowMs() - first_ms.load() > kOneWishMs) {
-    Restore();
+    RestoreSignals();
     std::raise(signal_number);
   }
 }
@@ -55,7 +55,7 @@ InterruptGuard::InterruptGuard() {
   sigaction(SIGTERM, &action, &before_termination);
 }
 
-InterruptGuard::~InterruptGuard() { Restore(); }
+InterruptGuard::~InterruptGuard() { RestoreSignals(); }
 
 bool InterruptGuard::Interrupted() { return interrupted.load(std::memory_order_relaxed); }
 
