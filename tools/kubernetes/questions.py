@@ -15,7 +15,7 @@ import time
 import urllib.parse
 
 LABELS = 5
-_FORMS = ("a {} written in Python", "library to build a {} in C++", "graphical {} for GNOME",
+_FORMS = ("{} written in Python", "library for a {} in C++", "graphical {} for GNOME",
           "simple {} for the command line", "{} with plugins, development files")
 _SUBJECTS = ("web server", "image viewer", "text editor", "game of chess", "mail client",
              "music player", "parser of XML", "database", "network monitor", "spell checker")
