@@ -16,8 +16,13 @@ _SHARED_FILES = {
     "delicious": ("delicious-bibtex", "delicious_"),
     "bibtex": ("delicious-bibtex", "bibtex_"),
 }
-# Made by `dslide data NAME` of what apt knows.
-_DEBIAN = ("debian-packages", "debian-files")
+# Made by `dslide data` of what apt knows.
+_DEBIAN = {
+    "debian-packages": ["debian-packages"],
+    "debian-files": ["debian-files"],
+    # Of file names that two packages ship: a label has one or two examples.
+    "debian-rare": ["debian-files", "--max-packages", "2"],
+}
 # Of Amazon-670K, with a part of its points; what `dslide data gen` makes by itself.
 _GENERATED = {
     "generated": [
@@ -89,7 +94,7 @@ def _debian(name: str) -> pathlib.Path:
     if not (folder / "train.txt").is_file():
         program = programs.processes.bin_dir() / "dslide"
         done = subprocess.run(
-            [program, "data", name, "--output", folder],
+            [program, "data", *_DEBIAN[name], "--output", folder],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -98,7 +103,8 @@ def _debian(name: str) -> pathlib.Path:
         )
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or ["it said nothing"]
-            raise Absent(f"dslide data {name} ended with {done.returncode}: {lines[0]}")
+            command = " ".join(["dslide data", *_DEBIAN[name]])
+            raise Absent(f"{command} ended with {done.returncode}: {lines[0]}")
     return folder
 
 

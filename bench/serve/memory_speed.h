@@ -5,7 +5,8 @@
 namespace dslide::bench {
 
 // The best of several passes over a buffer that no cache holds, by the kernels' own dot products of
-// rows of 128 floats: what a scan of rows can reach at most. Bytes a second.
+// rows of 128 floats, half of them with rows prefetched: what a scan of rows can reach at most.
+// Bytes a second.
 double MemoryBytesPerSecond();
 
 }  // namespace dslide::bench

@@ -1,6 +1,7 @@
 #include "client/cli/train/train_result.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,11 @@ namespace dslide::cli {
 namespace {
 
 double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
+
+// Three digits, and no exponent.
+std::string InTimes(double ratio) {
+  return ratio < 999.5 ? absl::StrFormat("%.3g", ratio) : WithThousands(std::llround(ratio));
+}
 
 // Without hashing every row is a candidate: nothing is missed.
 double Recall(int64_t found, int64_t asked) {
@@ -136,8 +142,8 @@ std::string TrainResultToText(const TrainResult& result) {
   const double dense =
       static_cast<double>(result.dense_bytes_per_step) * static_cast<double>(report.steps);
   absl::StrAppendFormat(&text,
-                        "\nBytes moved in training  %s (dense all-reduce: %s, %.3g times as much)",
-                        ReadableBytes(moved), ReadableBytes(dense), Ratio(dense, moved));
+                        "\nBytes moved in training  %s (dense all-reduce: %s, %s times as much)",
+                        ReadableBytes(moved), ReadableBytes(dense), InTimes(Ratio(dense, moved)));
   absl::StrAppendFormat(&text, "\nPeak memory              %s",
                         ReadableBytes(result.peak_rss_bytes));
   return text;

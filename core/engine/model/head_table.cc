@@ -68,12 +68,43 @@ struct HeadTable::Longest {
   }
 };
 
+// The rows as exact scans want them, kept while no update comes. One scan alone is not worth the
+// memory: the second one between two updates makes them.
+struct HeadTable::Kept {
+  absl::Mutex mu;
+  int64_t scanned_at ABSL_GUARDED_BY(mu) = -1;  // updates before the last scan; -1: rows changed
+  std::shared_ptr<const ScannedRows> rows ABSL_GUARDED_BY(mu);  // shared with scans under way
+
+  // Null where there is none. room: bytes that it may take.
+  std::shared_ptr<const ScannedRows> Get(const RowReader& reader, Step applied, int64_t room,
+                                         Parallelism parallelism) {
+    const absl::MutexLock lock(&mu);
+    const bool again = scanned_at == applied.value();
+    scanned_at = applied.value();
+    if (rows != nullptr || !again) return rows;
+    const RowStore& store = reader.store();
+    if (ScannedRows::BytesOf(store.num_rows(), store.dim()) > room) return nullptr;
+    rows = std::make_shared<const ScannedRows>(reader, parallelism);
+    return rows;
+  }
+  void Forget() {
+    const absl::MutexLock lock(&mu);
+    scanned_at = -1;
+    rows.reset();
+  }
+  int64_t bytes(const RowStore& store) {
+    const absl::MutexLock lock(&mu);
+    return rows == nullptr ? 0 : ScannedRows::BytesOf(store.num_rows(), store.dim());
+  }
+};
+
 HeadTable::HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store)
     : spec_(ResolvedHead(spec)),
       store_(std::move(store)),
       dirty_(store_->num_rows(), 0),
       scratch_(std::make_unique<Scratch>()),
-      longest_(std::make_unique<Longest>()) {
+      longest_(std::make_unique<Longest>()),
+      kept_(std::make_unique<Kept>()) {
   max_active_ = ShareOf(spec_.max_active);
   tail_rows_ = ShareOf(spec_.tail_rows);
   proposals_ = ShareOf(spec_.hash.proposed_per_sample);
@@ -101,6 +132,7 @@ int64_t HeadTable::ShareOf(int64_t rows) const {
 
 void HeadTable::ResetAfterLoad(Step applied, Parallelism parallelism) {
   applied_ = applied;
+  kept_->Forget();
   std::fill(dirty_.begin(), dirty_.end(), 0);
   if (index_ == nullptr || store_->num_rows() == 0) return;
   index_->Build(*store_, {}, Refresh::kYes, parallelism, times_);
@@ -130,6 +162,7 @@ absl::Status HeadTable::RestoreAfterLoad(Step applied, HeadHashes hashes, Parall
                                                    dirty_.size()));
   }
   applied_ = applied;
+  kept_->Forget();
   dirty_ = std::move(hashes.dirty);
   return index_->Restore(store_->num_rows(), std::move(hashes.index), parallelism, times_);
 }
@@ -233,6 +266,7 @@ int64_t HeadTable::Backward(const HeadContext& context, absl::Span<const float> 
 
 void HeadTable::AdvanceStep(Parallelism parallelism) {
   ++applied_;
+  kept_->Forget();
   if (index_ == nullptr || store_->num_rows() == 0) return;
   const int64_t since_start = applied_.value() % spec_.hash.rebuild_every_steps;
   if (since_start == 0) {
@@ -244,6 +278,7 @@ void HeadTable::AdvanceStep(Parallelism parallelism) {
 
 void HeadTable::LeaveOut(std::vector<uint8_t> rows, Parallelism parallelism) {
   const std::vector<LocalRow> changed = store_->SetAbsent(rows);
+  kept_->Forget();
   left_out_ = std::move(rows);
   num_left_out_ = std::count_if(left_out_.begin(), left_out_.end(),
                                 [](uint8_t left_out) { return left_out != 0; });
@@ -253,6 +288,7 @@ void HeadTable::LeaveOut(std::vector<uint8_t> rows, Parallelism parallelism) {
 }
 
 void HeadTable::MarkDirty(absl::Span<const LocalRow> rows) {
+  kept_->Forget();
   for (const LocalRow row : rows) dirty_[row.value()] = 1;
 }
 
@@ -331,10 +367,12 @@ HeadTable::Candidates HeadTable::Search(const RowReader& reader, absl::Span<cons
 
 ScoredRows HeadTable::TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
                            absl::Span<const uint32_t> fingerprints, Parallelism parallelism,
-                           int64_t budget) const {
+                           int64_t budget, int64_t room) const {
   const RowReader reader = RowReader::Averaged(*store_, applied_);
   if (index_ == nullptr || fingerprints.empty()) {
-    return ExactTopK(reader, hidden, batch, k, parallelism, left_out_);
+    const std::shared_ptr<const ScannedRows> kept =  // shared: see Kept
+        kept_->Get(reader, applied_, room, parallelism);
+    return ExactTopK(reader, hidden, batch, k, parallelism, left_out_, kept.get());
   }
   if (budget > 0 && index_->built()) {
     return SearchTopK(reader, hidden, batch, k, fingerprints, std::max(ShareOf(budget), k),
@@ -366,6 +404,10 @@ ScoredRows HeadTable::SearchTopK(const RowReader& reader, absl::Span<const float
   }
   return all;
 }
+
+int64_t HeadTable::kept_bytes() const { return kept_->bytes(*store_); }
+
+void HeadTable::ForgetKept() const { kept_->Forget(); }
 
 int64_t HeadTable::memory_bytes() const {
   return store_->memory_bytes() + static_cast<int64_t>(dirty_.size() + left_out_.size()) +

@@ -98,9 +98,15 @@ class HeadTable {
   // others what Select() gives.
   //   budget : rows to score for each query, over all shards, cut to this shard's share; 0: as
   //            training selects.
+  //   room   : bytes that exact scans may take to keep the rows in another form between two
+  //            updates; it changes no answer.
   ScoredRows TopK(absl::Span<const float> hidden, int64_t batch, int64_t k,
                   absl::Span<const uint32_t> fingerprints, Parallelism parallelism,
-                  int64_t budget = 0) const;
+                  int64_t budget = 0, int64_t room = 0) const;
+  // What that takes now, which is not in memory_bytes().
+  int64_t kept_bytes() const;
+  // Gives it back. Safe beside TopK().
+  void ForgetKept() const;
 
   // Rows that are absent from now on (RowStore::SetAbsent) and found by nothing: [num_rows], or
   // empty. In the softmax of steps they are rows of zeros.
@@ -126,6 +132,7 @@ class HeadTable {
   HeadTable(const TableSpec& spec, std::unique_ptr<RowStore> store);
   struct Scratch;
   struct Longest;
+  struct Kept;
 
   // This shard's part of a number of rows of the whole table.
   int64_t ShareOf(int64_t rows) const;
@@ -158,6 +165,7 @@ class HeadTable {
   int64_t num_left_out_ = 0;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<Longest> longest_;  // of predictions; has a lock of its own
+  std::unique_ptr<Kept> kept_;        // likewise
   StageTimes* times_ = nullptr;
 };
 

@@ -9,8 +9,6 @@
 namespace dslide {
 namespace {
 
-// Fewer queries are multiplied as they are in the time in which a row comes from memory.
-constexpr int64_t kFewestQueries = 8;
 constexpr double kUnitRoundoff = 0x1p-24;
 // Of a bound, for its own rounding.
 constexpr double kRoundedUp = 1 + 0x1p-10;
@@ -37,8 +35,7 @@ bool ScanQueries::Serve(absl::Span<const float> hidden, int64_t count, int64_t d
   // So that no length reaches the limit.
   constexpr float kMost = kMostScanned / 256;
   static_assert(kScanColumns <= 256 * 256);
-  return count >= kFewestQueries && dim >= 1 && dim <= kScanColumns &&
-         AllWithin(hidden.data(), count * dim, kMost);
+  return dim >= 1 && dim <= kScanColumns && AllWithin(hidden.data(), count * dim, kMost);
 }
 
 ScanQueries::ScanQueries(absl::Span<const float> hidden, int64_t count, int64_t dim)

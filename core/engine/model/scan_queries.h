@@ -14,8 +14,8 @@ namespace dslide {
 // Immutable and thread-safe. Keeps no reference to the hidden vectors.
 class ScanQueries {
  public:
-  // Whether whole numbers can stand for these, and save more than they cost: for several queries of
-  // finite lengths below kMostScanned. hidden: [count, dim].
+  // Whether whole numbers can stand for these: for queries of finite lengths below kMostScanned.
+  // hidden: [count, dim].
   static bool Serve(absl::Span<const float> hidden, int64_t count, int64_t dim);
 
   // Requires Serve().

@@ -11,6 +11,7 @@
 #include "core/engine/math/kernels.h"
 #include "core/engine/math/kernels_scan.h"
 #include "core/engine/model/scan_queries.h"
+#include "core/engine/model/scanned_rows.h"
 #include "core/engine/rows/aligned_floats.h"
 
 namespace dslide {
@@ -25,6 +26,8 @@ constexpr int64_t kRankedRowsAhead = 8;
 // Rows that a thread rounds before it multiplies them.
 constexpr int64_t kRoundedRows = 4;
 constexpr int64_t kRoundedRowsAhead = 12;
+// Fewer queries are multiplied with rows as they are in the time in which those come from memory.
+constexpr int64_t kFewestRounded = 8;
 // Where fewer rows than this come to one that is wanted, most of them would be scored anyway.
 constexpr int64_t kRowsPerWanted = 32;
 
@@ -58,6 +61,12 @@ void PrefetchRow(const RowReader& reader, int64_t row, int64_t end) {
   if (row < end) reader.Prefetch(LocalRow(static_cast<uint32_t>(row)));
 }
 
+// Numbers, and after them the same negated. out: [2 * count].
+void CopyWithNegated(const int8_t* numbers, int64_t count, int8_t* out) {
+  std::copy_n(numbers, count, out);
+  for (int64_t i = 0; i < count; ++i) out[count + i] = static_cast<int8_t>(-numbers[i]);
+}
+
 // A pass over rows: every query is multiplied with every row.
 void MultiplyRows(const RowReader& reader, const AlignedRows& hidden,
                   absl::Span<const uint32_t> queries, int64_t begin, int64_t end,
@@ -74,30 +83,23 @@ void MultiplyRows(const RowReader& reader, const AlignedRows& hidden,
   }
 }
 
-// Rows that are rounded together.
-struct RoundedRows {
-  int64_t first;
-  int64_t count;
-  const float* weights[kRoundedRows];
-  float biases[kRoundedRows];
-  ScannedRow scanned[kRoundedRows];
-};
-
-// Scores the rows exactly for those queries of a block that they can matter to, bit by bit of
-// `reached`: the logits are those of MultiplyRows().
-void OfferReached(const RowStore& store, const AlignedRows& hidden, const RoundedRows& rows,
+// Scores `rows` rows from `first` on exactly for those queries of a block that they can matter to,
+// bit by bit of `reached`: the logits are those of MultiplyRows().
+void OfferReached(const RowReader& reader, const AlignedRows& hidden, int64_t first, int64_t rows,
                   int64_t block, const uint32_t* reached, LeftOutRows left_out, ThreadTops& found) {
+  const RowStore& store = reader.store();
   uint32_t samples[kScanQueries];
-  for (int64_t r = 0; r < rows.count; ++r) {
+  for (int64_t r = 0; r < rows; ++r) {
     if (reached[r] == 0) continue;
-    if (!left_out.empty() && left_out[static_cast<size_t>(rows.first + r)] != 0) continue;
+    if (!left_out.empty() && left_out[static_cast<size_t>(first + r)] != 0) continue;
     size_t count = 0;
     for (uint32_t left = reached[r]; left != 0; left &= left - 1) {
       samples[count++] = static_cast<uint32_t>(block * kScanQueries + std::countr_zero(left));
     }
-    RowLogits(rows.weights[r], rows.biases[r], hidden.data(), store.dim(), hidden.stride(),
-              {samples, count}, found.logits.data());
-    const RowId row = store.rows().ToGlobal(LocalRow(static_cast<uint32_t>(rows.first + r)));
+    const LocalRow local(static_cast<uint32_t>(first + r));
+    RowLogits(reader.Weights(local, found.widened.data()), reader.Bias(local), hidden.data(),
+              store.dim(), hidden.stride(), {samples, count}, found.logits.data());
+    const RowId row = store.rows().ToGlobal(local);
     for (size_t i = 0; i < count; ++i) found.Offer(samples[i], row, found.logits[i]);
   }
 }
@@ -107,29 +109,53 @@ void OfferReached(const RowStore& store, const AlignedRows& hidden, const Rounde
 void ScanRoundedRows(const RowReader& reader, const AlignedRows& hidden, const ScanQueries& queries,
                      int64_t begin, int64_t end, LeftOutRows left_out, ThreadTops& found) {
   const RowStore& store = reader.store();
-  RoundedRows rows;
+  const float* weights[kRoundedRows];
+  ScannedRow scanned[kRoundedRows];
   uint32_t reached[kRoundedRows];
   int8_t* const whole = found.whole.data()->whole;
   int64_t ahead = begin + kRoundedRowsAhead;
-  for (rows.first = begin; rows.first < end; rows.first += kRoundedRows) {
-    rows.count = std::min(kRoundedRows, end - rows.first);
-    for (int64_t r = 0; r < rows.count; ++r) {
-      const LocalRow row(static_cast<uint32_t>(rows.first + r));
-      rows.weights[r] = reader.Weights(row, found.widened.data() + r * store.stride());
-      rows.biases[r] = reader.Bias(row);
-      rows.scanned[r].bias = ScanQueries::BiasOf(rows.biases[r]);
+  for (int64_t first = begin; first < end; first += kRoundedRows) {
+    const int64_t count = std::min(kRoundedRows, end - first);
+    for (int64_t r = 0; r < count; ++r) {
+      const LocalRow row(static_cast<uint32_t>(first + r));
+      weights[r] = reader.Weights(row, found.widened.data() + r * store.stride());
+      scanned[r].bias = ScanQueries::BiasOf(reader.Bias(row));
     }
     PrefetchRow(reader, ahead++, end);
-    ScanRows(rows.weights, rows.count, queries.shape(), whole, rows.scanned);
-    const int64_t all_ahead = rows.first + kRoundedRows + kRoundedRowsAhead;
+    ScanRows(weights, count, queries.shape(), whole, scanned);
+    const int64_t all_ahead = first + kRoundedRows + kRoundedRowsAhead;
     PrefetchRow(reader, ahead++, end);
     for (int64_t block = 0; block < queries.blocks(); ++block) {
       if (ahead < all_ahead) PrefetchRow(reader, ahead++, end);
-      ReachedQueries(whole, rows.scanned, rows.count, queries.Block(block, found.thresholds.data()),
-                     reached);
-      OfferReached(store, hidden, rows, block, reached, left_out, found);
+      ReachedQueries(whole, scanned, count, queries.Block(block, found.thresholds.data()), reached);
+      OfferReached(reader, hidden, first, count, block, reached, left_out, found);
     }
     while (ahead < all_ahead) PrefetchRow(reader, ahead++, end);
+  }
+}
+
+// The same with rows that were rounded before. They lie one after the other, which processors
+// notice by themselves.
+void ScanKeptRows(const RowReader& reader, const ScannedRows& kept, const AlignedRows& hidden,
+                  const ScanQueries& queries, int64_t begin, int64_t end, LeftOutRows left_out,
+                  ThreadTops& found) {
+  const int64_t half = queries.shape().segments() * kScanSegment / 2;
+  uint32_t reached[kRoundedRows];
+  for (int64_t first = begin; first < end; first += kRoundedRows) {
+    const int64_t count = std::min(kRoundedRows, end - first);
+    const LocalRow row(static_cast<uint32_t>(first));
+    const int8_t* whole = kept.whole(row);
+    if (queries.shape().is_signed) {
+      int8_t* const both = found.whole.data()->whole;
+      for (int64_t r = 0; r < count; ++r)
+        CopyWithNegated(whole + r * half, half, both + 2 * r * half);
+      whole = both;
+    }
+    for (int64_t block = 0; block < queries.blocks(); ++block) {
+      ReachedQueries(whole, kept.scanned(row), count, queries.Block(block, found.thresholds.data()),
+                     reached);
+      OfferReached(reader, hidden, first, count, block, reached, left_out, found);
+    }
   }
 }
 
@@ -172,7 +198,8 @@ void TopRows::Write(RowId* rows, float* logits) {
 }
 
 ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
-                     int64_t k, Parallelism parallelism, LeftOutRows left_out) {
+                     int64_t k, Parallelism parallelism, LeftOutRows left_out,
+                     const ScannedRows* kept) {
   const RowStore& store = reader.store();
   ScoredRows answer = EmptyAnswer(batch, k);
   const int64_t num_rows = store.num_rows();
@@ -188,7 +215,8 @@ ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, in
     const absl::Span<const float> asked = hidden.subspan(first * store.dim(), count * store.dim());
     hidden_rows.Copy(asked, store.dim());
     std::optional<ScanQueries> rounded;
-    if (num_rows >= kRowsPerWanted * k && ScanQueries::Serve(asked, count, store.dim())) {
+    const bool pays = kept != nullptr || count >= kFewestRounded;
+    if (pays && num_rows >= kRowsPerWanted * k && ScanQueries::Serve(asked, count, store.dim())) {
       rounded.emplace(asked, count, store.dim());
     }
     const ThreadTops nothing(store, rounded.has_value() ? &*rounded : nullptr, count, k);
@@ -196,7 +224,9 @@ ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, in
     ParallelFor(parallelism, grains, /*grain=*/1, [&](int64_t grain, int thread) {
       const int64_t begin = grain * kRankedRowsPerGrain;
       const int64_t end = std::min(num_rows, begin + kRankedRowsPerGrain);
-      if (rounded.has_value()) {
+      if (rounded.has_value() && kept != nullptr) {
+        ScanKeptRows(reader, *kept, hidden_rows, *rounded, begin, end, left_out, found[thread]);
+      } else if (rounded.has_value()) {
         ScanRoundedRows(reader, hidden_rows, *rounded, begin, end, left_out, found[thread]);
       } else {
         MultiplyRows(reader, hidden_rows, absl::MakeConstSpan(queries).subspan(0, count), begin,

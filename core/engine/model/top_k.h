@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "core/base/ids.h"
 #include "core/base/parallel.h"
+#include "core/engine/model/scanned_rows.h"
 #include "core/engine/rows/row_reader.h"
 #include "core/protocol/explicit_rows.h"
 #include "core/protocol/head_answers.h"
@@ -48,9 +49,11 @@ class TopRows {
 // Rows that no answer may hold: [num_rows], 0 for the others; empty: there is none.
 using LeftOutRows = absl::Span<const uint8_t>;
 
-// Scans all rows. hidden: [batch, dim]. k >= 0.
+// Scans all rows. hidden: [batch, dim]. k >= 0. kept: what the reader reads, rounded before, which
+// makes it faster and changes no bit of the answer; or null.
 ScoredRows ExactTopK(const RowReader& reader, absl::Span<const float> hidden, int64_t batch,
-                     int64_t k, Parallelism parallelism, LeftOutRows left_out = {});
+                     int64_t k, Parallelism parallelism, LeftOutRows left_out = {},
+                     const ScannedRows* kept = nullptr);
 
 // Scores the rows of query q for it; `exact` is false. Their logits are those of the table plus the
 // candidates' offsets; weights are not looked at.

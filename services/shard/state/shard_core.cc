@@ -224,6 +224,8 @@ absl::StatusOr<ReplyBody> ShardCore::RunOp(ShardModel& model, StepCommand& comma
 
 absl::Status ShardCore::CheckMemory(int64_t more) const {
   const int64_t used = memory_bytes();
+  // What is kept to be faster gives way, and decides nothing.
+  if (used + more + kept_bytes() > options_.memory_bytes) ForgetKept();
   if (used + more <= options_.memory_bytes) return absl::OkStatus();
   return OverloadStatus(reason::kOutOfMemory,
                         absl::StrCat("the shard's models have ", used, " bytes, and ", more,
@@ -325,7 +327,8 @@ Answer ShardCore::Run(ReadCommand& command) {
 Answer ShardCore::Run(TopKCommand& command) {
   absl::StatusOr<ShardModel*> model = LookUp(command.model, /*topology_version=*/0);
   if (!model.ok()) return Error(std::move(model).status());
-  absl::StatusOr<TopKReply> reply = (*model)->TopK(std::move(command));
+  const int64_t room = options_.memory_bytes - memory_bytes() - kept_bytes();
+  absl::StatusOr<TopKReply> reply = (*model)->TopK(std::move(command), room);
   return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
 
@@ -421,6 +424,16 @@ int64_t ShardCore::memory_bytes() const {
   int64_t bytes = 0;
   for (const auto& [name, model] : models_) bytes += model->memory_bytes();
   return bytes;
+}
+
+int64_t ShardCore::kept_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, model] : models_) bytes += model->kept_bytes();
+  return bytes;
+}
+
+void ShardCore::ForgetKept() const {
+  for (const auto& [name, model] : models_) model->ForgetKept();
 }
 
 }  // namespace dslide::shard

@@ -158,6 +158,9 @@ class ShardCore {
   // CheckRoom, after giving up silent clients if that makes room.
   // Whether so many bytes of records would fit into the memory budget.
   absl::Status CheckMemory(int64_t more) const;
+  // Of all models, beside memory_bytes(): ShardModel::kept_bytes().
+  int64_t kept_bytes() const;
+  void ForgetKept() const;
   absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);
   void DropEvicted();
   bool AnyHead(absl::FunctionRef<bool(const HeadTable&)> holds) const;

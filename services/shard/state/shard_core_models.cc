@@ -16,6 +16,7 @@ namespace dslide::shard {
 
 absl::StatusOr<std::unique_ptr<ShardModel>> ShardCore::NewModel(const CreateModelCommand& command,
                                                                 int64_t record_bytes) {
+  ForgetKept();
   const int64_t left = options_.memory_bytes - memory_bytes();
   if (record_bytes > left) {
     return OverloadStatus(
@@ -34,6 +35,7 @@ absl::Status ShardCore::GrowModel(ShardModel& present, const CreateModelCommand&
   const ModelSpec spec = AsGrown(command.spec, present.spec());
   const int64_t left = options_.memory_bytes - memory_bytes();
   if (command.dry_run) return present.CheckGrowth(spec, left).status();
+  ForgetKept();
   ASSIGN_OR_RETURN(std::unique_ptr<ShardModel> grown, present.Grown(spec, left));
   for (size_t i = 0; i < present.tables().size(); ++i) {
     contexts_.MoveRows(spec.name, spec.tables[i].name, present.tables()[i].stored().rows(),

@@ -104,6 +104,19 @@ absl::Status ShardModel::AddTable(const TableSpec& spec, int64_t memory_bytes) {
   return absl::OkStatus();
 }
 
+int64_t ShardModel::kept_bytes() const {
+  int64_t bytes = 0;
+  for (const ShardTable& table : tables_)
+    bytes += table.head == nullptr ? 0 : table.head->kept_bytes();
+  return bytes;
+}
+
+void ShardModel::ForgetKept() const {
+  for (const ShardTable& table : tables_) {
+    if (table.head != nullptr) table.head->ForgetKept();
+  }
+}
+
 int64_t ShardModel::memory_bytes() const {
   int64_t bytes = 0;
   for (const ShardTable& table : tables_) bytes += table.memory_bytes();

@@ -72,6 +72,9 @@ class ShardModel {
   std::vector<ShardTable>& tables() { return tables_; }
   const std::vector<ShardTable>& tables() const { return tables_; }
   int64_t memory_bytes() const;
+  // What exact scans of heads keep beside it, see HeadTable::TopK(), and the way to get it back.
+  int64_t kept_bytes() const;
+  void ForgetKept() const;
   const ModelCounters& counters() const { return counters_; }
   Parallelism parallelism() const { return parallelism_; }
 
@@ -99,7 +102,8 @@ class ShardModel {
   // --- Rows.
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command) const;
   absl::StatusOr<ScatterReply> Scatter(const ScatterCommand& command);
-  absl::StatusOr<TopKReply> TopK(TopKCommand command) const;
+  // room: see HeadTable::TopK().
+  absl::StatusOr<TopKReply> TopK(TopKCommand command, int64_t room = 0) const;
   absl::StatusOr<ReadRowsReply> ReadRows(const ReadRowsCommand& command) const;  // as stored
   absl::StatusOr<LoadRowsReply> LoadRows(const LoadRowsOp& op);
 

@@ -282,7 +282,7 @@ absl::StatusOr<GatherReply> ShardModel::GatherByFingerprint(const GatherCommand&
   return reply;
 }
 
-absl::StatusOr<TopKReply> ShardModel::TopK(TopKCommand command) const {
+absl::StatusOr<TopKReply> ShardModel::TopK(TopKCommand command, int64_t room) const {
   ASSIGN_OR_RETURN(const ShardTable* const table, FindRole(command.table, TableRole::kHead));
   if (command.dim != table->spec.dim) {
     return Refuse(reason::kWrongDim,
@@ -311,7 +311,7 @@ absl::StatusOr<TopKReply> ShardModel::TopK(TopKCommand command) const {
   reply.scored = table->head->TopK(
       command.hidden, command.batch, command.k,
       hashed ? absl::MakeConstSpan(command.fingerprints) : absl::Span<const uint32_t>(),
-      parallelism_, command.budget);
+      parallelism_, command.budget, room);
   return reply;
 }
 

@@ -73,10 +73,19 @@ TEST(TrainResultTest, WhatWasNotMeasuredIsNull) {
 }
 
 TEST(TrainResultTest, TheTextShowsTheBaselineAndTheBytesBesideDense) {
-  EXPECT_THAT(TrainResultToText(Sample()),
-              AllOf(HasSubstr("this model"), HasSubstr("0.5000"), HasSubstr("most frequent labels"),
-                    HasSubstr("0.0500"), HasSubstr("333 B (dense all-reduce: 10.0 kB"),
-                    HasSubstr("Peak memory              500 MB")));
+  EXPECT_THAT(
+      TrainResultToText(Sample()),
+      AllOf(HasSubstr("this model"), HasSubstr("0.5000"), HasSubstr("most frequent labels"),
+            HasSubstr("0.0500"), HasSubstr("333 B (dense all-reduce: 10.0 kB, 30 times as much)"),
+            HasSubstr("Peak memory              500 MB")));
+}
+
+TEST(TrainResultTest, HowManyTimesDenseWouldMoveHasNoExponent) {
+  TrainResult result = Sample();
+  result.dense_bytes_per_step = 333 * 122;  // ten steps beside 333 bytes
+  EXPECT_THAT(TrainResultToText(result), HasSubstr(", 1,220 times as much)"));
+  result.dense_bytes_per_step = 33290;
+  EXPECT_THAT(TrainResultToText(result), HasSubstr(", 1,000 times as much)"));
 }
 
 }  // namespace

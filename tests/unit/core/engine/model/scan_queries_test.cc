@@ -109,10 +109,10 @@ TEST_P(ScanQueriesTest, ZerosAreReachedByWhatTheyAre) {
   EXPECT_EQ(Measure(some, 1.0f, zeros, 8, 128).missed, 0);
 }
 
-TEST(ScanQueriesServeTest, ServesSeveralQueriesOfUsualNumbers) {
+TEST(ScanQueriesServeTest, ServesQueriesOfUsualNumbers) {
   std::vector<float> hidden(32 * 4, 1.0f);
   EXPECT_TRUE(ScanQueries::Serve(hidden, 32, 4));
-  EXPECT_FALSE(ScanQueries::Serve(hidden, 1, 4)) << "a row comes from memory no faster";
+  EXPECT_TRUE(ScanQueries::Serve(hidden, 1, 4));
   for (const float odd : {std::numeric_limits<float>::infinity(), -0x1p40f,
                           std::numeric_limits<float>::quiet_NaN()}) {
     hidden.back() = odd;

@@ -113,17 +113,42 @@ TEST(TopKTest, BatchesHaveTheBitsOfSingleQueries) {
           for (size_t i = 0; is_signed && i < hidden.size(); i += 2) hidden[i] = -hidden[i];
           std::fill_n(hidden.begin(), dim, 0.0f);  // a query of zeros: ties by the bias
           const RowReader reader(*store);
+          const ScannedRows kept(reader, Parallelism{2});
           for (const int64_t k : {0, 1, 10, 700}) {
             const ScoredRows expected = OneByOne(reader, hidden, kBatch, k);
-            for (const int threads : {1, 3}) {
-              const ScoredRows best = ExactTopK(reader, hidden, kBatch, k, Parallelism{threads});
-              EXPECT_EQ(best.rows, expected.rows) << "dim " << dim << " k " << k;
-              EXPECT_EQ(best.logits, expected.logits) << "dim " << dim << " k " << k;
-              EXPECT_TRUE(best.exact);
+            for (const ScannedRows* rows : {static_cast<const ScannedRows*>(nullptr), &kept}) {
+              for (const int threads : {1, 3}) {
+                const ScoredRows best =
+                    ExactTopK(reader, hidden, kBatch, k, Parallelism{threads}, {}, rows);
+                EXPECT_EQ(best.rows, expected.rows) << "dim " << dim << " k " << k;
+                EXPECT_EQ(best.logits, expected.logits) << "dim " << dim << " k " << k;
+                EXPECT_TRUE(best.exact);
+              }
             }
           }
         }
       }
+    }
+  }
+}
+
+TEST(TopKTest, KeptRowsAnswerFewQueriesWithTheSameBits) {
+  const auto store = MakeRankedStore(3000, 100, 0, 1);
+  MakeUneven(*store, 2.0f);
+  const RowReader reader(*store);
+  const ScannedRows kept(reader, Parallelism{1});
+  std::vector<uint8_t> left_out(3000, 0);
+  for (size_t i = 0; i < left_out.size(); i += 3) left_out[i] = 1;
+  for (const bool is_signed : {false, true}) {
+    std::vector<float> hidden = MakeHidden(3, 100);
+    for (size_t i = 0; is_signed && i < hidden.size(); i += 2) hidden[i] = -hidden[i];
+    for (const int64_t batch : {1, 3}) {
+      const ScoredRows expected =
+          ExactTopK(reader, hidden, batch, 10, Parallelism{1}, left_out, nullptr);
+      const ScoredRows best = ExactTopK(reader, hidden, batch, 10, Parallelism{2}, left_out, &kept);
+      EXPECT_EQ(best.rows, expected.rows);
+      EXPECT_EQ(best.logits, expected.logits);
+      EXPECT_EQ(best.by_query, expected.by_query);
     }
   }
 }

@@ -280,6 +280,31 @@ TEST_F(ShardCoreTest, ModelsBeyondTheMemoryAreRefusedBeforeItIsTaken) {
   EXPECT_EQ(core_->models().size(), 1u);
 }
 
+TEST_F(ShardCoreTest, WhatScansKeepGivesWayToModels) {
+  const TopKCommand query{.model = "m",
+                          .table = "head",
+                          .batch = 1,
+                          .dim = kSampleDim,
+                          .hidden = trainer_.Floats(kSampleDim),
+                          .k = 1,
+                          .hashed = false,
+                          .fingerprints = {}};
+  ModelSpec more = SampleSpec();
+  more.name = "more";
+  ASSERT_TRUE(Do(SampleCreate(more)).reply->status.ok());
+  const int64_t both = core_->memory_bytes();
+  ASSERT_TRUE(Do(DropModelCommand{.model = "more"}).reply->status.ok());
+  CoreLimits limits = core_->limits();
+  limits.memory_bytes = both;
+  core_->SetLimits(limits);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Do(query).reply->status.ok());
+  EXPECT_GT(core_->FindModel("m")->kept_bytes(), 0);
+  EXPECT_TRUE(Do(SampleCreate(more)).reply->status.ok());
+  EXPECT_EQ(core_->FindModel("m")->kept_bytes(), 0);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Do(query).reply->status.ok());
+  EXPECT_EQ(core_->FindModel("m")->kept_bytes(), 0) << "no room is left";
+}
+
 TEST_F(ShardCoreTest, DenseTablesThatDoNotFitIntoAMessageAreRefused) {
   ModelSpec wide = SampleSpec();
   wide.name = "wide";
