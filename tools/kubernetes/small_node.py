@@ -26,15 +26,14 @@ class SmallNode:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         [self._machine] = cluster.machines.values()
-        self._has = self._resources("capacity")["memory"]
-        _shrink(self._machine, self._has - MEMORY)
-        wait_until(lambda: self._resources("allocatable")["memory"] <= MEMORY,
+        _shrink(self._machine, max(0, self._memory("capacity") - MEMORY))
+        wait_until(lambda: self._memory("allocatable") <= MEMORY,
                    "the node offers no more than its share")
         wait_until(lambda: bool(cluster.ready_nodes()), "the smaller node is ready")
 
-    def _resources(self, kind: str) -> dict[str, int]:
+    def _memory(self, kind: str) -> int:
         [node] = self._cluster.get("nodes")["items"]
-        return {"memory": bytes_of(node["status"][kind]["memory"])}
+        return bytes_of(node["status"][kind]["memory"])
 
     def peak(self) -> int:
         """Bytes that all its pods had together at most, the files that the kernel keeps for them

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,15 +62,16 @@ class Stranger:
         """Shows what it says, and waits for its end."""
         with self._begin(command) as process:
             said = process.communicate()[0]
-        print(said, file=sys.stderr)
         if process.returncode != 0:
             raise ClusterError(f"{command}: status {process.returncode}\n{said}")
+        print(said, file=sys.stderr)
 
     @contextlib.contextmanager
     def beside(self, command: str) -> Iterator[None]:
-        """As in another terminal, which is closed in the end."""
+        """As in another terminal, which is closed in the end; what it has shown comes then."""
         with self._begin(command) as process:
             try:
                 yield
             finally:
-                os.killpg(process.pid, 15)
+                os.killpg(process.pid, signal.SIGTERM)
+                print(process.communicate()[0], file=sys.stderr)

@@ -71,6 +71,7 @@ while [[ $# -gt 0 ]]; do
         [[ "$2" == @(kueue|cert-manager|prometheus) ]] ||
           usage_error "kubernetes: --only is kueue, cert-manager or prometheus, not '$2'"
       fi
+      [[ "$1" != --nodes || "$task" != readme ]] || usage_error 'kubernetes: readme has one node'
       if [[ "$1" == --bin-dir ]]; then bin_dir="$2"; else arguments+=("$1" "$2"); fi
       shift
       ;;
