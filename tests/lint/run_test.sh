@@ -71,6 +71,8 @@ expect 2 '^usage: operators.sh' tools/kubernetes/operators.sh
 expect 1 '^$' tools/kubernetes/operators.sh --find /nonexistent
 expect 2 "unknown argument 'smok'" ./run kubernetes smok
 expect 2 "nodes needs a value" ./run kubernetes --nodes
+expect 2 "only is for operators" ./run kubernetes readme --only kueue
+expect 2 "readme has one node" ./run kubernetes readme --nodes 2
 expect 2 '^usage: install.sh' tools/kubernetes-definitions/install.sh
 expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help
 expect 2 'no such folder' tests/fuzz/run_fuzzers.sh --bin-dir /nonexistent
