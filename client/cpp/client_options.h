@@ -13,6 +13,8 @@
 
 namespace dslide {
 
+class LocalShard;
+
 // How often and how fast a call that is safe to repeat is repeated after UNAVAILABLE. All attempts
 // together end at the call's deadline.
 struct RetryOptions {
@@ -38,6 +40,9 @@ struct ClientOptions {
   // Hears how long each answered step operation took from its sending to its answer, the shard's
   // own work and queue included. On threads of gRPC; must not block. May be null.
   std::function<void(ShardId shard, absl::Duration round_trip)> on_round_trip = nullptr;
+  // The shard of this process that has an address; null: it is of another one. Reads and TopK then
+  // go to it without gRPC. It outlives the client. May be null.
+  std::function<LocalShard*(const std::string& address)> local_shards = nullptr;
 };
 
 // What is known about a mutation after its call has returned.

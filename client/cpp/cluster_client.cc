@@ -351,7 +351,8 @@ void ClusterClient::TopKAsync(const TopKCommand& query, Done<TopKReply> done) {
         }
         done(MergeTopK(*parts, batch, k));
       });
-  for (size_t s = 0; s < impl_->shards.size(); ++s) {
+  // Shard 0 last: it may answer on this thread, beside the others.
+  for (size_t s = impl_->shards.size(); s-- > 0;) {
     impl_->shards[s]->TopKAsync(
         parts.empty() ? query : parts[s],
         [fan_in, s](absl::StatusOr<TopKReply> reply) { fan_in->Set(s, std::move(reply)); });

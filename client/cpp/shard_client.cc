@@ -2,7 +2,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -12,6 +14,8 @@
 #include "client/cpp/grpc_status.h"
 #include "client/cpp/unary_call.h"
 #include "core/base/status_macros.h"
+#include "core/net/rpc/local_shard.h"
+#include "core/net/trace/trace_context.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/explicit_rows_codec.h"
@@ -27,13 +31,49 @@ namespace {
 
 using Stub = v1::ShardService::Stub;
 
-// What an asynchronous call needs until it is answered.
+// To wake a thread of the shard for so few queries takes as long as to answer them; for more of
+// them, or a scan of all rows, shards had better work side by side.
+constexpr int64_t kFewQueries = 4;
+
+// A hashed search reads megabytes of a shard: the other shards begin theirs before shard 0, which
+// whoever asks all of them asks last.
+bool IsLittle(const TopKCommand& query, ShardId shard) {
+  if (query.batch > kFewQueries) return false;
+  return !query.candidates.empty() || (query.hashed && shard == ShardId(0));
+}
+
+bool IsLittle(const StepOp& op) {
+  if (const auto* sums = std::get_if<EmbedForwardOp>(&op)) {
+    return static_cast<int64_t>(sums->offsets.size()) <= kFewQueries + 1;
+  }
+  if (const auto* near = std::get_if<FindNeighboursOp>(&op)) {
+    return near->inputs.batch() <= kFewQueries;
+  }
+  const auto* scores = std::get_if<ScoreRowsOp>(&op);
+  return scores == nullptr || scores->inputs.batch() <= kFewQueries;
+}
+
+// What an asynchronous call needs until it is answered. Through gRPC it has a context, else a
+// caller.
 template <typename Request, typename Response>
 struct AsyncCall {
   std::string request_id;
-  grpc::ClientContext context;
+  std::string trace;
+  absl::Time deadline;
+  std::optional<grpc::ClientContext> context;
+  LocalCaller caller;
   Request request;
   Response response;
+};
+
+// A method that both gRPC and shards of this process have.
+template <typename Request, typename Response>
+struct SharedMethod {
+  const char* name;
+  WireMethod method;
+  void (Stub::async_interface::*remote)(grpc::ClientContext*, const Request*, Response*,
+                                        std::function<void(grpc::Status)>);
+  void (LocalShard::*local)(const LocalCaller&, const Request&, Response*, LocalShard::Done);
 };
 
 }  // namespace
@@ -46,6 +86,7 @@ struct ShardClient::Impl {
   WireCounters* counters;
   std::string peer;
   std::unique_ptr<Stub> stub;
+  LocalShard* local = nullptr;  // null: of another process
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(const char* name, WireMethod method,
@@ -68,12 +109,49 @@ struct ShardClient::Impl {
                                            });
   }
 
-  // What every asynchronous call begins with.
   template <typename Call>
-  void Start(WireMethod method, Call& call) const {
-    call.request_id = wire::RequestIdOrNew(options.request_id);
-    PrepareContext(call.context, absl::Now() + options.timeout, call.request_id);
-    counters->AddSent(method, call.request.ByteSizeLong());
+  void PrepareLocal(bool little, Call& call) const {
+    call.caller.metadata.emplace(wire::kRequestIdKey, call.request_id);
+    if (const TraceContext& trace = CurrentTrace(); trace.valid()) {
+      call.trace = trace.ToTraceparent();
+      call.caller.metadata.emplace(kTraceparentKey, call.trace);
+    }
+    call.caller.patience = options.timeout;
+    call.caller.run_here = little;
+  }
+
+  // Starts a call. `fill` makes the request; `done` hears the error, or the response while it runs.
+  template <typename Request, typename Response, typename Fill>
+  void Ask(SharedMethod<Request, Response> method, bool little, const Fill& fill,
+           Done<const Response*> done) const {
+    // Shared with the callback, which is its last owner.
+    auto call = std::make_shared<AsyncCall<Request, Response>>();
+    fill(&call->request);
+    call->request_id = wire::RequestIdOrNew(options.request_id);
+    call->deadline = absl::Now() + options.timeout;
+    const auto end = [call, method, done = std::move(done), of = peer](const grpc::Status& status) {
+      if (!status.ok()) return done(FromGrpc(status, of, method.name, call->request_id));
+      done(&call->response);
+    };
+    if (local != nullptr) {
+      PrepareLocal(little, *call);
+      (local->*method.local)(
+          call->caller, call->request, &call->response, [call, end](const grpc::Status& status) {
+            // As gRPC says it of an answer that comes too late.
+            end(absl::Now() <= call->deadline
+                    ? status
+                    : grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"));
+          });
+      return;
+    }
+    PrepareContext(call->context.emplace(), call->deadline, call->request_id);
+    counters->AddSent(method.method, call->request.ByteSizeLong());
+    (stub->async()->*method.remote)(
+        &*call->context, &call->request, &call->response,
+        [call, end, method, sums = counters](const grpc::Status& status) {
+          if (status.ok()) sums->AddReceived(method.method, call->response.ByteSizeLong());
+          end(status);
+        });
   }
 
   BulkPeer Peer() const { return {channel, peer, counters, options.request_id}; }
@@ -111,6 +189,7 @@ ShardClient::ShardClient(std::shared_ptr<grpc::Channel> channel, ShardId shard, 
   impl_->options = std::move(options);
   impl_->counters = counters;
   impl_->stub = v1::ShardService::NewStub(impl_->channel);
+  if (impl_->options.local_shards) impl_->local = impl_->options.local_shards(impl_->address);
 }
 
 ShardClient::~ShardClient() = default;
@@ -270,38 +349,33 @@ void ShardClient::GatherAsync(const GatherCommand& command, const wire::GatherTa
 
 void ShardClient::ReadAsync(const ReadCommand& command, ActivationType activations,
                             Done<ReplyBody> done) {
-  // Shared with the callback, which is its last owner.
-  auto call = std::make_shared<AsyncCall<v1::ReadRequest, v1::ReadResponse>>();
-  wire::EncodeReadRequest(command, {.activations = activations, .packed = true}, &call->request);
-  impl_->Start(WireMethod::kRead, *call);
-  impl_->stub->async()->Read(&call->context, &call->request, &call->response,
-                             [call, done = std::move(done), peer = impl_->peer,
-                              counters = impl_->counters](const grpc::Status& status) {
-                               if (!status.ok()) {
-                                 done(FromGrpc(status, peer, "Read", call->request_id));
-                                 return;
-                               }
-                               counters->AddReceived(WireMethod::kRead,
-                                                     call->response.ByteSizeLong());
-                               done(wire::DecodeReadResponse(call->response));
-                             });
+  impl_->Ask<v1::ReadRequest, v1::ReadResponse>(
+      {.name = "Read",
+       .method = WireMethod::kRead,
+       .remote = &Stub::async_interface::Read,
+       .local = &LocalShard::Read},
+      IsLittle(command.op),
+      [&](v1::ReadRequest* request) {
+        wire::EncodeReadRequest(command, {.activations = activations, .packed = true}, request);
+      },
+      [done = std::move(done)](absl::StatusOr<const v1::ReadResponse*> response) {
+        done(response.ok() ? wire::DecodeReadResponse(**response) : response.status());
+      });
 }
 
 void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {
-  // Shared with the callback, which is its last owner.
-  auto call = std::make_shared<AsyncCall<v1::TopKRequest, v1::TopKResponse>>();
-  wire::EncodeTopKRequest(command, ActivationType::kF32, &call->request);
-  impl_->Start(WireMethod::kTopK, *call);
-  impl_->stub->async()->TopK(
-      &call->context, &call->request, &call->response,
-      [call, done = std::move(done), peer = impl_->peer, counters = impl_->counters,
-       batch = command.batch, k = command.k](const grpc::Status& status) {
-        if (!status.ok()) {
-          done(FromGrpc(status, peer, "TopK", call->request_id));
-          return;
-        }
-        counters->AddReceived(WireMethod::kTopK, call->response.ByteSizeLong());
-        done(wire::DecodeTopKResponse(call->response, batch, k));
+  impl_->Ask<v1::TopKRequest, v1::TopKResponse>(
+      {.name = "TopK",
+       .method = WireMethod::kTopK,
+       .remote = &Stub::async_interface::TopK,
+       .local = &LocalShard::TopK},
+      IsLittle(command, impl_->shard),
+      [&](v1::TopKRequest* request) {
+        wire::EncodeTopKRequest(command, ActivationType::kF32, request);
+      },
+      [done = std::move(done), batch = command.batch,
+       k = command.k](absl::StatusOr<const v1::TopKResponse*> response) {
+        done(response.ok() ? wire::DecodeTopKResponse(**response, batch, k) : response.status());
       });
 }
 

@@ -18,6 +18,7 @@
 
 namespace dslide {
 
+class LocalShard;
 class WireCounters;
 
 namespace wire {
@@ -118,6 +119,8 @@ class ShardClient {
   // Into the target, which must stay until `done` is called; the reply has no rows.
   void GatherAsync(const GatherCommand& command, const wire::GatherTarget& target,
                    Done<GatherReply> done);
+  // A few queries of little work are answered on this thread, before the return, by a shard of this
+  // process that has nothing else to do.
   void ReadAsync(const ReadCommand& command, ActivationType activations, Done<ReplyBody> done);
   void TopKAsync(const TopKCommand& command, Done<TopKReply> done);
 

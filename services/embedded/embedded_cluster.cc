@@ -237,6 +237,13 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> EmbeddedCluster::OpenChannel(
   return state_->OpenChannel(address);
 }
 
+LocalShard* EmbeddedCluster::FindShard(const std::string& address) {
+  for (size_t i = 0; i < state_->shards.size(); ++i) {
+    if (ShardAddress(static_cast<int64_t>(i)) == address) return &state_->shards[i]->local();
+  }
+  return nullptr;
+}
+
 std::vector<const Metrics*> EmbeddedCluster::metrics() const {
   std::vector<const Metrics*> all;
   if (state_->coordinator != nullptr) all.push_back(&state_->coordinator->metrics());

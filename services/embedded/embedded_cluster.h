@@ -22,6 +22,8 @@ class Channel;
 
 namespace dslide {
 
+class LocalShard;
+
 // The data directories of an embedded cluster's shards that hold no rows of `model`: a cluster that
 // starts with them makes those rows afresh. Empty when nothing is missing.
 // Errors: PermissionDenied and others of the system when that cannot be seen.
@@ -67,6 +69,9 @@ class EmbeddedCluster {
   // A channel to the coordinator or to a shard by the address in the cluster map.
   // Errors: NotFound for an address that is not of this cluster; Unavailable while it stops.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& address);
+
+  // The shard with that address in the cluster map; null: none has it. Until Stop().
+  LocalShard* FindShard(const std::string& address);
 
   // The numbers of all services, for one admin page: the coordinator's, then the shards' with a
   // label shard="0", "1", .... Valid until Stop().

@@ -34,6 +34,8 @@ class ShardServer {
 
   ServerRuntime& runtime() { return *runtime_; }
   Sequencer& sequencer() { return shard_->sequencer(); }
+  // For callers of this process, until it drains.
+  LocalShard& local() { return service_->local(); }
   const Metrics& metrics() const { return *metrics_; }
   const StageTimes& stages() const { return *stages_; }
   // Adds process_* and dslide_build_info to the page: once per process.

@@ -80,6 +80,7 @@ absl::StatusOr<std::unique_ptr<ClusterSession>> ClusterSession::StartEmbedded(
   ASSIGN_OR_RETURN(session->embedded_->cluster, EmbeddedCluster::Start(cluster));
   EmbeddedCluster* raw = session->embedded_->cluster.get();
   session->connect_ = [raw](ClientOptions of_client) {
+    of_client.local_shards = [raw](const std::string& address) { return raw->FindShard(address); };
     return ClusterClient::Connect(
         raw->coordinator_address(),
         [raw](const std::string& address) { return raw->OpenChannel(address); },

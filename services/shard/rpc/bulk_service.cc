@@ -37,7 +37,7 @@ absl::StatusOr<wire::GatherCall> DecodeGather(const grpc::ByteBuffer& bytes) {
 
 GatherCall::GatherCall(ServiceContext& shared, grpc::CallbackServerContext* context,
                        const grpc::ByteBuffer& request)
-    : shared_(shared), record_(shared, "Gather", context) {
+    : shared_(shared), record_(shared, "Gather", context->client_metadata()) {
   record_.Received(request.Length());
   Start(context, request);
 }
@@ -173,7 +173,7 @@ ScatterCall::ScatterCall(ServiceContext& shared, grpc::CallbackServerContext* co
     : shared_(shared),
       context_(context),
       response_(response),
-      record_(shared, "Scatter", context),
+      record_(shared, "Scatter", context->client_metadata()),
       assembler_(shared.limits.scatter_bytes) {
   StartRead(&request_);
 }

@@ -67,12 +67,12 @@ void StreamRegistry::StopAll() {
 }
 
 CallRecord::CallRecord(ServiceContext& shared, absl::string_view method,
-                       const grpc::CallbackServerContext* context)
+                       const CallMetadata& metadata)
     : shared_(shared),
       method_(shared.rpc->method(method)),
-      context_(context),
+      metadata_(metadata),
       start_(shared.clock->Now()),
-      span_(FollowCall(method_, context->client_metadata())) {
+      span_(FollowCall(method_, metadata)) {
   method_.RecordStarted();
 }
 
@@ -108,7 +108,7 @@ void CallRecord::LogError(const absl::Status& error) {
 }
 
 const std::string& CallRecord::RequestId() {
-  if (request_id_.empty()) request_id_ = RequestIdOf(context_->client_metadata());
+  if (request_id_.empty()) request_id_ = RequestIdOf(metadata_);
   return request_id_;
 }
 

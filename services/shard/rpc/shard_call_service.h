@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/system/buffer_pool.h"
 #include "core/wire/row_codec.h"
+#include "services/common/failed_call.h"
 #include "services/common/rpc_metrics.h"
 #include "services/common/server/job_guard.h"
 #include "services/common/trace/span.h"
@@ -100,8 +101,8 @@ struct ServiceContext {
 // budget of bulk calls.
 class CallRecord {
  public:
-  CallRecord(ServiceContext& shared, absl::string_view method,
-             const grpc::CallbackServerContext* context);
+  // `metadata` outlives it.
+  CallRecord(ServiceContext& shared, absl::string_view method, const CallMetadata& metadata);
   ~CallRecord();
   CallRecord(const CallRecord&) = delete;
   CallRecord& operator=(const CallRecord&) = delete;
@@ -125,7 +126,7 @@ class CallRecord {
 
   ServiceContext& shared_;
   const RpcMetrics::Method& method_;
-  const grpc::CallbackServerContext* const context_;
+  const CallMetadata& metadata_;
   const absl::Duration start_;
   Span span_;
   std::string request_id_;  // empty until something fails

@@ -18,8 +18,8 @@
 #include "core/wire/steps/read_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "core/wire/stored_rows_codec.h"
-#include "services/common/unary.h"
 #include "services/shard/rpc/bulk_service.h"
+#include "services/shard/rpc/local_call_service.h"
 #include "services/shard/rpc/step_stream_service.h"
 #include "services/shard/rpc/unary_call_service.h"
 
@@ -34,7 +34,8 @@ ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* seque
       metrics_(*metrics),
       shared_(options_.limits, options_.job_cluster, *metrics),
       rpc_metrics_(*metrics, "shard", kShardServiceName),
-      transfer_(images == nullptr ? nullptr : std::make_unique<CheckpointTransfer>(images)) {
+      transfer_(images == nullptr ? nullptr : std::make_unique<CheckpointTransfer>(images)),
+      local_(std::make_unique<LocalCalls>(shared_)) {
   shared_.sequencer = sequencer;
   shared_.metrics = shard_metrics;
   shared_.rpc = &rpc_metrics_;
@@ -70,28 +71,7 @@ template <typename C>
 void ShardServiceImpl::Submit(Unary* call, absl::StatusOr<C> command, int64_t bytes, bool control,
                               std::function<size_t(const Answer&)> encode,
                               wire::LoggedCommand logged) {
-  if (!command.ok()) {
-    shared_.metrics->RecordRefusal(command.status());
-    return call->End(command.status());
-  }
-  Sequencer::Request queued;
-  queued.command = *std::move(command);
-  call->record().Of(OperationOf(queued.command));
-  queued.logged = std::move(logged);
-  queued.bytes = bytes;
-  queued.control = control;
-  queued.admit =
-      AdmitCommand(shared_, call->context(), PeerOf(shared_, *call->context()), queued.command);
-  queued.patience = RemainingTime(*call->context(), absl::InfiniteDuration());
-  queued.done = [call, encode = std::move(encode)](const Answer& answer) {
-    if (answer.reply->status.ok()) call->record().Sent(encode(answer));
-    call->End(answer.reply->status);
-  };
-  if (const absl::Status submitted = shared_.sequencer->Submit(std::move(queued));
-      !submitted.ok()) {
-    shared_.metrics->RecordRefusal(submitted);
-    call->End(submitted);
-  }
+  SubmitCommand(call, std::move(command), {bytes, control, std::move(logged)}, std::move(encode));
 }
 
 grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerContext* context,
@@ -135,12 +115,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Read(grpc::CallbackServerContext* co
                                                  const v1::ReadRequest* request,
                                                  v1::ReadResponse* response) {
   Unary* const call = Start("Read", context, *request);
-  const auto bytes = 2 * static_cast<int64_t>(request->ByteSizeLong());
-  Submit(call, wire::DecodeReadRequest(*request), bytes, /*control=*/false,
-         [response](const Answer& answer) {
-           wire::EncodeReadResponse(*answer.reply, answer.activations, response);
-           return response->ByteSizeLong();
-         });
+  SubmitRead(call, *request, response);
   return call;
 }
 
@@ -148,12 +123,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::TopK(grpc::CallbackServerContext* co
                                                  const v1::TopKRequest* request,
                                                  v1::TopKResponse* response) {
   Unary* const call = Start("TopK", context, *request);
-  const auto bytes = 2 * static_cast<int64_t>(request->ByteSizeLong());
-  Submit(call, wire::DecodeTopKRequest(*request), bytes, /*control=*/false,
-         [response](const Answer& answer) {
-           wire::EncodeTopKResponse(std::get<TopKReply>(answer.reply->body), response);
-           return response->ByteSizeLong();
-         });
+  SubmitTopK(call, *request, response);
   return call;
 }
 

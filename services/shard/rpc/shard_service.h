@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "core/net/metrics/metrics.h"
+#include "core/net/rpc/local_shard.h"
 #include "dslide/v1/shard.grpc.pb.h"
 #include "services/common/rpc_metrics.h"
 #include "services/shard/durability/checkpoint_participant.h"
@@ -76,6 +77,8 @@ class ShardServiceImpl final : public ShardServiceBase {
   void SetIdentity(ShardId shard, uint64_t generation, uint64_t topology_version);
   // Ends the step streams once their requests are answered, and refuses new ones.
   void StopStreams() { shared_.streams.StopAll(); }
+  // For callers of this process. It ends with this.
+  LocalShard& local() { return *local_; }
   // Calls that have no answer yet.
   int64_t running_calls() const { return rpc_metrics_.running(); }
 
@@ -188,7 +191,8 @@ class ShardServiceImpl final : public ShardServiceBase {
   ServiceContext shared_;
   const RpcMetrics rpc_metrics_;
   const std::unique_ptr<CheckpointTransfer> transfer_;  // null without images
-  BackgroundTasks background_;                          // last: what runs uses everything above
+  const std::unique_ptr<LocalShard> local_;
+  BackgroundTasks background_;  // last: what runs uses everything above
 };
 
 }  // namespace dslide::shard

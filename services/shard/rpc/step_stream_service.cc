@@ -35,7 +35,7 @@ StepStream::StepStream(ServiceContext& shared, grpc::CallbackServerContext* cont
     : shared_(shared),
       context_(context),
       peer_(PeerOf(shared, *context)),
-      record_(shared, "Step", context) {
+      record_(shared, "Step", context->client_metadata()) {
   const bool open = shared_.streams.Add(this);
   Next next;
   {

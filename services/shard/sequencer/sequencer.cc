@@ -94,9 +94,26 @@ absl::Status Sequencer::CheckRoom(const Item& item, bool reserved) const {
 
 absl::Status Sequencer::Submit(Request request) {
   const bool reserved = request.control;
+  const bool here = request.run_here && Borrow();
   Item item;
   item.request = std::move(request);
-  return Push(std::move(item), reserved);
+  if (!here) return Push(std::move(item), reserved);
+  item.arrival = clock_.Now();
+  Handle(std::move(item));
+  Return();
+  return absl::OkStatus();
+}
+
+bool Sequencer::Borrow() {
+  const absl::MutexLock lock(&mu_);
+  if (stopping_ || borrowed_ || !idle_ || !queue_.empty()) return false;
+  borrowed_ = true;
+  return true;
+}
+
+void Sequencer::Return() {
+  const absl::MutexLock lock(&mu_);
+  borrowed_ = false;
 }
 
 absl::Status Sequencer::SubmitTask(std::function<void(ShardCore&)> task, QueuePlace place) {
@@ -118,17 +135,21 @@ absl::Status Sequencer::RunTask(const std::function<absl::Status(ShardCore&)>& t
   return result;
 }
 
-bool Sequencer::HasWork() const { return stopping_ || !queue_.empty(); }
+bool Sequencer::HasWork() const { return !borrowed_ && (stopping_ || !queue_.empty()); }
 
 bool Sequencer::Next(Item& item) {
   const absl::MutexLock lock(&mu_);
   const auto work = absl::Condition(this, &Sequencer::HasWork);
+  idle_ = true;
   if (gate_.frozen()) {
     mu_.AwaitWithTimeout(work, gate_opens_ - clock_.Now());
-    if (!HasWork()) return true;
+    mu_.Await(absl::Condition(
+        +[](bool* borrowed) { return !*borrowed; }, &borrowed_));
   } else {
     mu_.Await(work);
   }
+  idle_ = false;
+  if (!HasWork()) return true;
   return Pop(item);  // false: stopping, and everything is applied
 }
 

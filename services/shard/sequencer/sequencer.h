@@ -1,4 +1,5 @@
-// Applies commands to the state machine, one at a time, on one thread.
+// Applies commands to the state machine, one at a time, on one thread, or while that waits for work
+// on the thread of who brings some.
 //
 // Requests come from any thread. They are applied in the order of their arrival, and answered in
 // that order.
@@ -26,6 +27,7 @@
 #include "services/shard/sequencer/hold_meter.h"
 #include "services/shard/sequencer/queue_load.h"
 #include "services/shard/sequencer/sequencer_options.h"
+#include "services/shard/sequencer/sequencer_request.h"
 #include "services/shard/sequencer/step_gate.h"
 #include "services/shard/state/shard_core.h"
 
@@ -40,22 +42,7 @@ enum class QueuePlace {
 // Thread safety: safe from any thread.
 class Sequencer {
  public:
-  struct Request {
-    Command command;
-    // What the log keeps of it; needed when there is one and the command may change the state.
-    wire::LoggedCommand logged = {};
-    // Memory of the command, for the queue's budget.
-    int64_t bytes = 0;
-    bool control = false;  // small, and needed when the shard is overloaded: uses reserved places
-    // How long the caller waits for the answer. A request that would spend half of it in the queue
-    // is refused at once: answered too late, it would cost as much and help nobody.
-    absl::Duration patience = absl::InfiniteDuration();
-    // Called right before the command is applied. An error becomes the answer, and nothing is
-    // applied. For callers that may be gone. May be null.
-    std::function<absl::Status()> admit = nullptr;
-    // Called once, on a thread of the sequencer, in the order of the commands. Must not block.
-    std::function<void(Answer)> done;
-  };
+  using Request = SequencerRequest;
 
   // `core`, `metrics` and `clock` outlive it.
   Sequencer(ShardCore& core, SequencerOptions options, ShardMetrics& metrics, const Clock& clock,
@@ -136,6 +123,9 @@ class Sequencer {
   };
 
   absl::Status Push(Item item, bool reserved, QueuePlace place = QueuePlace::kBack);
+  // Takes what apply_thread_ owns until Return(), if that waits and nothing is queued.
+  bool Borrow();
+  void Return();
   void NoteWork() const {
     if (options_.on_work) options_.on_work();
   }
@@ -159,7 +149,7 @@ class Sequencer {
   void ReplyLoop();
   Done TakeReply() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reply_mu_);  // the first; MayReply() was true
 
-  ShardCore& core_;  // touched by apply_thread_ only
+  ShardCore& core_;  // as gate_
   const SequencerOptions options_;
   ShardMetrics& metrics_;
   const Clock& clock_;
@@ -169,7 +159,7 @@ class Sequencer {
   std::atomic<int64_t> table_bytes_ = 0;
   std::atomic<int64_t> waiting_ = 0;
 
-  // Of apply_thread_.
+  // Of apply_thread_, or of who has borrowed it.
   StepGate gate_;
   bool holds_ = true;
   HoldMeter hold_meter_;
@@ -182,6 +172,8 @@ class Sequencer {
   int64_t urgent_ ABSL_GUARDED_BY(mu_) = 0;  // the first so many came to the front
   QueueLoad load_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool idle_ ABSL_GUARDED_BY(mu_) = false;      // apply_thread_ waits for work
+  bool borrowed_ ABSL_GUARDED_BY(mu_) = false;  // and waits on while this is so
   absl::Status fenced_ ABSL_GUARDED_BY(mu_);
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
 

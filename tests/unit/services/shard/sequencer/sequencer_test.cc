@@ -70,6 +70,73 @@ TEST_F(SequencerTest, AnswersComeInTheOrderOfTheCommands) {
   EXPECT_EQ(sequencer_->mutations(), kCount);
 }
 
+TEST_F(SequencerTest, AnIdleOneWorksOnTheCallersThread) {
+  Make();
+  for (int attempt = 0;; ++attempt) {
+    std::thread::id thread;
+    absl::Notification done;
+    Sequencer::Request request = Describe([&](const Answer& answer) {
+      EXPECT_TRUE(answer.reply->status.ok()) << answer.reply->status;
+      thread = std::this_thread::get_id();
+      done.Notify();
+    });
+    request.run_here = true;
+    ASSERT_TRUE(sequencer_->Submit(std::move(request)).ok());
+    done.WaitForNotification();
+    if (thread == std::this_thread::get_id()) break;
+    // The sequencer's own thread may not have come to rest yet.
+    ASSERT_LT(attempt, 100000);
+    std::this_thread::yield();
+  }
+}
+
+TEST_F(SequencerTest, ABusyOneQueuesWhatMightRunHere) {
+  Make();
+  Block();
+  std::vector<std::thread::id> threads;
+  absl::BlockingCounter left(2);
+  for (int i = 0; i < 2; ++i) {
+    Sequencer::Request request = Describe([&](const Answer&) {
+      threads.push_back(std::this_thread::get_id());
+      left.DecrementCount();
+    });
+    request.run_here = i == 1;  // behind one that waits
+    ASSERT_TRUE(sequencer_->Submit(std::move(request)).ok());
+  }
+  EXPECT_TRUE(threads.empty());
+  Release();
+  left.Wait();
+  for (const std::thread::id thread : threads) EXPECT_NE(thread, std::this_thread::get_id());
+}
+
+TEST_F(SequencerTest, CallersThreadsAndItsOwnNeverWorkAtOnce) {
+  Make();
+  constexpr int kCallers = 4;
+  constexpr int kCount = 500;
+  int64_t answers = 0;  // without a lock: one thread at a time
+  std::vector<std::thread> callers;
+  absl::BlockingCounter left(kCallers * kCount);
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (int i = 0; i < kCount; ++i) {
+        Sequencer::Request request = Describe([&](const Answer&) {
+          ++answers;
+          left.DecrementCount();
+        });
+        request.run_here = (i + caller) % 3 != 0;
+        while (!sequencer_->Submit(request).ok()) std::this_thread::yield();
+      }
+    });
+  }
+  left.Wait();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(answers, kCallers * kCount);
+  sequencer_->Stop();
+  Sequencer::Request late = Describe([](const Answer&) { FAIL() << "answered after Stop()"; });
+  late.run_here = true;
+  EXPECT_EQ(ReasonOf(sequencer_->Submit(std::move(late))), reason::kShuttingDown);
+}
+
 TEST_F(SequencerTest, AFullQueueRefusesAndSaysHowLongToWait) {
   Make({.queue_bytes = 100, .queue_commands = 5, .control_commands = 2});
   Block();
