@@ -11,9 +11,11 @@
 #include "core/system/files/standard_streams.h"
 #include "core/system/malloc_tuning.h"
 #include "core/system/omp_spinning.h"
+#include "core/system/process/first_process.h"
 #include "core/system/process/uncaught.h"
 
 int main(int argc, char** argv) {
+  dslide::EndOnSignalsAsFirstProcess();
   dslide::PrepareStandardStreams();
   dslide::DisableOmpSpinning(argv);
   dslide::TuneMalloc();

@@ -19,6 +19,14 @@ from engine import CommandFailed
 PROGRAM = pathlib.Path(compose_run.__file__)
 
 
+@pytest.mark.parametrize(("arguments", "grpc"), [
+    ([], "experimental"), (["--grpc", "debian"], "debian"), (["--programs", "prebuilt"], "debian")])
+def test_the_newer_gRPC_is_tried_unless_the_programs_are_this_machines(
+        arguments: list[str], grpc: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["compose_run.py", *arguments])
+    assert compose_run.parse().grpc == grpc
+
+
 def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "DOCKER_HOST"}
     return subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True, text=True,

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from unittest import mock
 
+import build_root
 import debian_root
 import host_run
 import pytest
@@ -55,7 +56,7 @@ def test_what_it_reads(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) 
     assert options.root == tmp_path / "hosts/trixie-grpc-experimental"
     assert options.arguments == ["--only", "--grpc"]
     # The root sees no more of this environment than it needs.
-    given = host_run.environment()
+    given = build_root.environment()
     assert given.items() >= {"HOME": "/root", "DSLIDE_JOBS": "3"}.items()
     assert "SECRET" not in given
 
@@ -107,6 +108,26 @@ def test_the_last_commit_is_taken_and_what_was_built_stays(tmp_path: pathlib.Pat
     assert (root.folder / "src/build").is_dir()
 
 
+def test_a_root_has_the_gRPC_that_was_asked_for() -> None:
+    """Looked at each time: the versions may have been raised since the root was made."""
+    for grpc, wanted in (("debian", []), ("experimental", [
+            ("/src/deploy/image/newer-grpc.sh", debian_root.MIRROR)])):
+        root = mock.Mock(mirror=debian_root.MIRROR, suite="trixie",
+                         **{"run.return_value": 0, "take_sources.return_value": "abc"})
+        assert build_root.prepare(root, grpc) == "abc"
+        assert [call.args[0] for call in root.run.call_args_list] == wanted
+    root.run.return_value = 1
+    with pytest.raises(CommandFailed, match="newer-grpc.sh ended with 1"):
+        build_root.prepare(root, "experimental")
+
+
+def test_a_root_is_of_one_run_at_a_time(tmp_path: pathlib.Path) -> None:
+    first, second = (DebianRoot("trixie", tmp_path / "hosts/root") for _ in range(2))
+    first.lock()
+    with pytest.raises(CommandFailed, match="in use by another run"):
+        second.lock()
+
+
 def inside(script: str, within: float = PATIENCE_SECONDS) -> tuple[int, str]:
     """A command run inside a root, for which this machine's own serves; its status and output."""
     try:
@@ -115,7 +136,7 @@ def inside(script: str, within: float = PATIENCE_SECONDS) -> tuple[int, str]:
         pytest.skip(str(reason))
     with tempfile.TemporaryFile("w+") as output, mock.patch("shutil.copyfile"):
         status = DebianRoot("own", "/").run(
-            ["/bin/sh", "-c", script], {"PATH": host_run.PATH, "A": "b"}, within, output)
+            ["/bin/sh", "-c", script], {"PATH": build_root.PATH, "A": "b"}, within, output)
         output.seek(0)
         return status, output.read()
 

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import cases
+import image_check
 import pytest
 import rootfs
 import sbom
@@ -48,8 +49,17 @@ def test_the_labels_and_the_version() -> None:
 
 
 def test_base_image_is_pinned_to_a_release() -> None:
-    assert "\nARG DEBIAN_IMAGE=debian:bookworm-slim\n" in DOCKERFILE
+    assert "\nARG DEBIAN_IMAGE=debian:trixie-slim\n" in DOCKERFILE
     assert not re.search(r":latest\b|syntax=", DOCKERFILE)
+
+
+def test_the_defaults_are_those_of_what_builds_images() -> None:
+    """The newer gRPC, on a release that it is made for; prebuilt programs say otherwise."""
+    assert "\nARG GRPC=experimental\n" in DOCKERFILE
+    assert image_check.BASES["experimental"] == ("trixie", "")
+    prebuilt = cases.find(r"PROGRAMS=prebuilt(.*?)\)", cases.read("tools/image/task.sh"))
+    for argument in ("GRPC=debian", f"DEBIAN_IMAGE=debian:{image_check.BASES['debian'][0]}-slim"):
+        assert argument in prebuilt
 
 
 def test_packages_are_those_that_the_build_installs() -> None:
@@ -67,6 +77,8 @@ def test_the_development_container_is_what_compiles() -> None:
     assert (folder / build["dockerfile"]).resolve() == cases.DEPLOY / "image" / "Dockerfile"
     assert (folder / build["context"]).resolve() == cases.ROOT
     assert build["target"] in STAGES
+    # The formatter and the sanitizers are looked for as this release has them.
+    assert build["args"] == {"DEBIAN_IMAGE": "debian:bookworm-slim"}
     task = settings["postCreateCommand"].removeprefix("./run ")
     assert (cases.ROOT / "tools" / task / "task.sh").is_file()
 

@@ -57,6 +57,8 @@ expect 2 "unrecognized arguments: --wirte" ./run times --wirte
 expect 2 "invalid choice: 'xml'" ./run behaviours -o xml
 expect 2 "unknown argument '--regsitry'" ./run release --regsitry a.b/c
 expect 2 'release: --key needs a value' ./run release --key
+expect 2 "grpc is 'mine'" ./run release --grpc mine
+expect 2 'has programs of this machine' ./run release --grpc experimental --bin-dir build/bin
 expect 2 'epochs is 2' ./run compose --epochs 2
 expect 2 'belong together' ./run compose --image x:1
 expect 0 '^LSAN_OPTIONS=suppressions=/.*/tests/leaks.txt:' \
@@ -69,6 +71,8 @@ expect 2 '^usage: operators.sh' tools/kubernetes/operators.sh
 expect 1 '^$' tools/kubernetes/operators.sh --find /nonexistent
 expect 2 "unknown argument 'smok'" ./run kubernetes smok
 expect 2 "nodes needs a value" ./run kubernetes --nodes
+expect 2 "only is for operators" ./run kubernetes readme --only kueue
+expect 2 "readme has one node" ./run kubernetes readme --nodes 2
 expect 2 '^usage: install.sh' tools/kubernetes-definitions/install.sh
 expect 0 '^usage: ' tests/fuzz/run_fuzzers.sh --help
 expect 2 'no such folder' tests/fuzz/run_fuzzers.sh --bin-dir /nonexistent

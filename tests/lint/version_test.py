@@ -8,6 +8,7 @@ import tree
 # Of each: where the version stands. What a pattern finds nowhere was renamed: an error, too.
 _PLACES = {
     "CHANGELOG.md": r"^## \[([0-9.]+)\]",
+    "README.md": r"--version (\S+)",
     "client/go/dslide/doc.go": r'^const Version = "([^"]+)"',
     "client/java/examples/RowsBench.java": r"dslide-([0-9.]+)\.jar",
     "client/java/examples/Train.java": r"dslide-([0-9.]+)\.jar",
@@ -20,6 +21,8 @@ _PLACES = {
     "deploy/compose/vms/inventory.example.toml": r'"dslide:([^"]+)"',
     "deploy/compose/vms/render.py": r'"dslide:([^"]+)"',
     "deploy/image/Dockerfile": r"^ARG VERSION=(\S+)",
+    "docs/operate/deployment.md": r"charts/dslide --version (\S+)",
+    "docs/operate/kubernetes.md": r"--version (\S+)",
     "docs/start/client-go.md": r"dslide\.dev@v([0-9.]+[0-9])",
     "docs/start/client-java.md": r"dslide-([0-9.]+)\.jar",
     "docs/start/client-node.md": r"dslide-([0-9.]+)\.tgz",

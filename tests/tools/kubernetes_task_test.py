@@ -110,8 +110,16 @@ def test_an_archive_is_an_image(tmp_path: pathlib.Path) -> None:
 
 
 def test_trainers_that_were_told_to_end_have_not_failed() -> None:
-    log = "a-0 Pending \na-0 Running \na-0 Failed 130\nb-0 Failed 1\nb-0 Failed 1\nc-0 Failed \n"
-    assert trainer_watch.failures(log) == ["b-0 Failed 1", "c-0 Failed "]
+    log = """a-0 Pending ,
+a-0 Running ,
+a-0 Failed 130,2026-01-01T00:00:00Z
+b-0 Failed 1,
+b-0 Failed 1,
+c-0 Failed ,
+d-0 Failed ,2026-01-01T00:00:00Z
+e-0 Failed 137,2026-01-01T00:00:00Z
+"""
+    assert trainer_watch.failures(log) == ["b-0 Failed 1", "c-0 Failed", "e-0 Failed 137"]
 
 
 def _event(event: str, sequence: int, at: int, shard: int = 0) -> dict[str, object]:

@@ -8,6 +8,7 @@ The root shares this machine's kernel, network, /dev and /sys; mounts and proces
 with it. Needs root, debootstrap and unshare: require() says which is missing.
 """
 
+import fcntl
 import os
 import pathlib
 import re
@@ -55,6 +56,17 @@ class DebianRoot:
         self.suite = suite
         self.folder = pathlib.Path(folder)
         self.mirror = mirror
+        self._lock: IO[str] | None = None
+
+    def lock(self) -> None:
+        """Keeps other processes' runs out of it until this one ends; CommandFailed where one is."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = self.folder.with_name(f"{self.folder.name}.lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandFailed(f"{self.folder} is in use by another run: wait for its end, or "
+                                "give another folder") from None
 
     def make(self) -> None:
         if (self.folder / "etc/debian_version").exists():

@@ -1,7 +1,7 @@
 """Builds the image and runs clusters of containers: what ./run compose calls.
 
 usage: compose_run.py [--start-engine] [--engine-dir DIR] [--programs compiled|prebuilt]
-                      [--grpc debian|experimental] [--image NAME --example-image NAME]
+                      [--grpc experimental|debian] [--image NAME --example-image NAME]
                       [--only PART...] [--epochs N] [-o json]
 
 Parts: image, compose, jobs, tls, vms. stderr tells what happens; stdout ends with the figures, with
@@ -58,7 +58,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--start-engine", action="store_true")
     parser.add_argument("--engine-dir", type=pathlib.Path)
     parser.add_argument("--programs", choices=("compiled", "prebuilt"), default="compiled")
-    parser.add_argument("--grpc", choices=tuple(image_check.BASES), default="debian")
+    parser.add_argument("--grpc", choices=tuple(image_check.BASES))
     parser.add_argument("--image")
     parser.add_argument("--example-image")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
@@ -67,6 +67,7 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if bool(options.image) != bool(options.example_image):
         parser.error("--image and --example-image belong together")
+    options.grpc = options.grpc or ("debian" if options.programs == "prebuilt" else "experimental")
     if options.programs == "prebuilt" and options.grpc != "debian":
         parser.error(f"--programs prebuilt has the gRPC of this machine; for --grpc {options.grpc} "
                      "the programs are compiled in the image")

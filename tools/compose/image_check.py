@@ -15,7 +15,7 @@ from processes import look_at, wait_until
 
 BUILD_SECONDS = 7200
 # By --grpc: Debian's suite and the addition to the name of the image.
-BASES = {"debian": ("bookworm", ""), "experimental": ("trixie", "-grpc-experimental")}
+BASES = {"experimental": ("trixie", ""), "debian": ("bookworm", "-grpc-debian")}
 STARTS = 5
 USER = "10001:10001"
 LOCKED = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true")
@@ -31,7 +31,7 @@ def revision() -> str:
 
 
 def build(engine: Engine, directory: pathlib.Path, programs: str,
-          grpc: str = "debian") -> tuple[str, str, float]:
+          grpc: str) -> tuple[str, str, float]:
     """Builds both targets; (image, example image, seconds)."""
     suite, addition = BASES[grpc]
     base = base_image.provide(engine, suite, directory)

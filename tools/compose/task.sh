@@ -15,9 +15,9 @@
 #                          client has none); all that it makes goes away at the end
 #   --engine-dir DIR       keeps the private engine's data in DIR, for the next time
 #   --programs prebuilt    takes the programs of build/bin, which are built first, instead of
-#                          compiling inside the image
-#   --grpc experimental    builds and tries the image with the newer gRPC of Debian's experimental
-#                          suite, on Debian 13
+#                          compiling inside the image: an image as with --grpc debian
+#   --grpc debian          builds and tries the image with Debian 12 and its gRPC, instead of the
+#                          default one with a newer gRPC on Debian 13
 #   --image NAME --example-image NAME   takes these images instead of building any
 #   --only PARTS...        image, compose, jobs, tls, vms: only these
 #   --epochs N             instead of the example's 14; at least 4

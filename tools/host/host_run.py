@@ -9,7 +9,6 @@ all held; 1: something did not; 77: this machine cannot do it.
 
 import argparse
 import json
-import os
 import pathlib
 import re
 import signal
@@ -19,36 +18,16 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 
+import build_root  # noqa: E402
 import debian_root  # noqa: E402
-from engine import ROOT, CommandFailed, Unavailable, note, run, say, show  # noqa: E402
-from python_package import cache_folder  # noqa: E402
+from engine import CommandFailed, Unavailable, note, run, say, show  # noqa: E402
 
 SKIPPED = 77
-SETUP_SECONDS = 1800
 TEST_SECONDS = 6 * 3600
-# Of every release so far.
-DEBIAN_GRPC = "1.51.1"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Handed on: how to reach the network, and how much to do at once.
-KEPT = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
-        "DSLIDE_JOBS", "CCACHE_MAXSIZE")
 # What differs between releases, by its Debian package.
 LIBRARIES = {"compiler": "g++", "grpc": "libgrpc++-dev", "protobuf": "libprotobuf-dev",
              "abseil": "libabsl-dev", "rocksdb": "librocksdb-dev", "civetweb": "libcivetweb-dev",
              "highway": "libhwy-dev"}
-
-
-def environment() -> dict[str, str]:
-    """What commands inside see; their home, and so their compiler cache, is the root's own."""
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
-            **kept}
-
-
-def default_root(suite: str, grpc: str) -> pathlib.Path:
-    """A root for each kind of host, beside the project's other caches."""
-    name = suite if grpc == "debian" else f"{suite}-grpc-{grpc}"
-    return cache_folder("hosts") / name
 
 
 def read_counts(text: str) -> dict[str, int]:
@@ -75,31 +54,14 @@ def versions(root: debian_root.DebianRoot) -> dict[str, str | None]:
     return found
 
 
-def prepare(root: debian_root.DebianRoot, options: argparse.Namespace) -> str:
-    """Makes the root and puts the last commit into it; the commit."""
-    root.make()
-    root.take_apt_settings()
-    if run(["git", "-C", ROOT, "status", "--porcelain"]).stdout.strip():
-        note("the tree has changes that are not committed: they are not tested")
-    revision = root.take_sources(ROOT)
-    if options.grpc == "experimental" and (versions(root)["grpc"] or DEBIAN_GRPC) == DEBIAN_GRPC:
-        say("Installing the gRPC of Debian's experimental suite")
-        command = ["/src/deploy/image/newer-grpc.sh", options.mirror]
-        status = root.run(command, environment(), SETUP_SECONDS, sys.stderr)
-        if status != 0:
-            raise CommandFailed(f"{command[0]} ended with {status} in {root.folder}")
-    return revision
-
-
 def check_host(options: argparse.Namespace, figures: dict[str, Any]) -> None:
     """Fills in the figures; CommandFailed when something did not hold."""
     root = debian_root.DebianRoot(options.suite, options.root, options.mirror)
-    say(f"Preparing {options.suite} in {options.root}")
-    figures["revision"] = prepare(root, options)
+    figures["revision"] = build_root.prepare(root, options.grpc)
     say(f"Building and testing {figures['revision']} in it")
     with tempfile.TemporaryFile("w+") as output:
-        status = root.run(["/src/run", "test", "-o", "json", *options.arguments], environment(),
-                          TEST_SECONDS, output)
+        status = root.run(["/src/run", "test", "-o", "json", *options.arguments],
+                          build_root.environment(), TEST_SECONDS, output)
         output.seek(0)
         text = output.read()
     figures.update(versions(root))
@@ -113,13 +75,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--suite", default="trixie")
     parser.add_argument("--root", type=pathlib.Path)
-    parser.add_argument("--grpc", choices=("debian", "experimental"), default="debian")
+    parser.add_argument("--grpc", choices=build_root.GRPC, default="debian")
     parser.add_argument("--mirror", default=debian_root.MIRROR)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     options = parser.parse_args(arguments[:place])
     if not re.fullmatch(r"[a-z]+", options.suite):
         parser.error(f"--suite is {options.suite!r}: give a name such as trixie")
-    options.root = (options.root or default_root(options.suite, options.grpc)).absolute()
+    options.root = (options.root or build_root.place(options.suite, options.grpc)).absolute()
     options.arguments = arguments[place + 1:]
     return options
 

@@ -7,14 +7,14 @@
 # train on) from deploy/image/Dockerfile, with the engine that DOCKER_HOST or the docker client's
 # context names. Compiling takes minutes; further builds find what has not changed.
 #   --prebuilt    builds the programs here (Debian 12 only) and copies them instead of compiling
-#                 inside
+#                 inside: an image of Debian 12 with its gRPC
 #
 # environment:
 #   DSLIDE_IMAGE, DSLIDE_EXAMPLE_IMAGE   the names
 # The arguments of the Dockerfile and the facts of the image: docs/operate/deployment.md.
 #
 # example:
-#   ./run image --network host --build-arg DEBIAN_IMAGE=registry.example.com/debian:bookworm-slim
+#   ./run image --network host --build-arg DEBIAN_IMAGE=registry.example.com/debian:trixie-slim
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -32,7 +32,9 @@ arguments=()
 if [[ "${1:-}" == --prebuilt ]]; then
   shift
   build_or_die release dslide dslide-shard dslide-coordinator
-  arguments=(--build-arg PROGRAMS=prebuilt)
+  # Of this machine's release and gRPC, as its programs are.
+  arguments=(--build-arg PROGRAMS=prebuilt --build-arg GRPC=debian
+    --build-arg DEBIAN_IMAGE=debian:bookworm-slim)
 fi
 revision="$(git rev-parse --short=12 HEAD 2>/dev/null || printf unknown)"
 arguments+=(--build-arg "REVISION=$revision" "$@")

@@ -15,6 +15,8 @@ PODS = "198.18.0.0/16"
 SERVICES = "198.19.0.0/24"
 API_SERVICE_ADDRESS = "198.19.0.1"  # the first of SERVICES
 MAX_NODES = 9
+# What README.md calls the registry that has a release: in this network it is ours.
+REGISTRY = "registry.example.com"
 
 
 @dataclasses.dataclass(frozen=True)

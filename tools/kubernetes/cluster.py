@@ -108,6 +108,14 @@ class Cluster:
         self.work = work
         self.admin = work / "authority" / "admin.kubeconfig"
         self.machines: dict[str, Machine] = {}  # by the names of the nodes
+        self._daemons: Daemons | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of whoever is the cluster's administrator, and trusts its registry."""
+        return {"KUBECONFIG": str(self.admin), "HOME": str(self.work),
+                "SSL_CERT_FILE": str(self.work / "authority" / "ca.crt"),
+                "PATH": f"{self._programs}:/usr/sbin:/usr/bin:/sbin:/bin"}
 
     def run(self, program: str | pathlib.Path, *arguments: object,
             text: str | None = None, within: float = 600) -> str:
@@ -116,9 +124,7 @@ class Cluster:
         try:
             ran = subprocess.run(
                 inside(CONTROL_NAMESPACE, program, *arguments), input=text, text=True,
-                capture_output=True, check=False, timeout=within,
-                env={"KUBECONFIG": str(self.admin), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-                     "HOME": str(self.work)})
+                capture_output=True, check=False, timeout=within, env=self.environment)
         except subprocess.TimeoutExpired:
             raise ClusterError(f"{command}: not within {within:.0f} s") from None
         if ran.returncode != 0:
@@ -130,9 +136,9 @@ class Cluster:
                 f"mount --bind {control_plane.resolver(self.work)} /etc/resolv.conf"
                 ' && exec "$@"', "sh", *command]
 
-    def resolving(self, *command: object) -> str:
+    def resolving(self, *command: object, within: float = 120) -> str:
         """The same, where the names of services are found."""
-        return self.run(*map(str, self._resolving(*command)), within=120)
+        return self.run(*map(str, self._resolving(*command)), within=within)
 
     def resolving_command(self, *command: object) -> list[str]:
         """For what goes on there while others are asked."""
@@ -148,6 +154,11 @@ class Cluster:
 
     def helm(self, *arguments: object) -> str:
         return self.run(self._helm, *arguments)
+
+    def start(self, name: str, program: str | pathlib.Path, *arguments: object) -> None:
+        """A program in the control plane's network, until the cluster goes."""
+        assert self._daemons
+        self._daemons.start(name, CONTROL_NAMESPACE, str(program), *arguments)
 
     def get(self, *arguments: object) -> Any:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
@@ -184,7 +195,7 @@ class Cluster:
         network.make(places)
         authority = Authority(self.work / "authority")
         control_plane.make_certificates(authority, places)
-        daemons = Daemons(self._programs, self.work)
+        daemons = self._daemons = Daemons(self._programs, self.work)
         self.machines = {place.name: Machine(place, daemons, self.admin) for place in places}
         control_plane.start_api(daemons, authority)
         for place in places:

@@ -8,6 +8,7 @@ from addresses import (
     API_SERVICE_ADDRESS,
     CONTROL_ADDRESS,
     CONTROL_NAMESPACE,
+    REGISTRY,
     SERVICES,
     NodePlace,
 )
@@ -25,6 +26,7 @@ def make_certificates(authority: Authority, nodes: list[NodePlace]) -> pathlib.P
     authority.issue("kubelet-client", "/O=system:masters/CN=apiserver-kubelet-client",
                     "DNS:apiserver")
     authority.issue("front-proxy", "/CN=front-proxy", "DNS:front-proxy")
+    authority.issue("registry", f"/CN={REGISTRY}", f"DNS:{REGISTRY}", f"IP:{CONTROL_ADDRESS}")
     for node in nodes:
         authority.issue(node.name, f"/O=system:nodes/CN=system:node:{node.name}",
                         f"IP:{node.address}", f"DNS:{node.name}")
@@ -86,6 +88,10 @@ def start_controllers(daemons: Daemons, authority: Authority, admin: pathlib.Pat
     settings = daemons.work / "Corefile"
     settings.write_text(f""".:53 {{
   bind {CONTROL_ADDRESS}
+  hosts {{
+    {CONTROL_ADDRESS} {REGISTRY}
+    fallthrough
+  }}
   kubernetes cluster.local {{
     kubeconfig {admin} context
   }}

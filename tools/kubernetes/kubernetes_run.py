@@ -1,8 +1,8 @@
 """Starts a real Kubernetes on this machine and lives in it: what ./run kubernetes calls.
 
-usage: kubernetes_run.py up|down|smoke|upgrades|faults|operators|all [--nodes N] --programs DIR
-                         --helm FILE --bin-dir DIR --work DIR [--operators DIR] [--only PART]...
-                         [-o json]
+usage: kubernetes_run.py up|down|smoke|readme|upgrades|faults|operators|all [--nodes N]
+                         --programs DIR --helm FILE --bin-dir DIR --work DIR
+                         [--operators DIR] [--only PART]... [--crane FILE] [-o json]
 
 stderr tells what happens; stdout ends with the figures, with -o json as one JSON object.
 """
@@ -22,6 +22,8 @@ from cluster import Cluster, ClusterError, MachineLock, Occupied
 from guard import Guard
 from node_faults import node_faults
 from operators import PARTS, operators
+from readme import readme
+from registry import Registry
 from release import NAMESPACE
 from smoke import smoke
 from steps import Steps
@@ -29,19 +31,23 @@ from upgrades import upgrades
 
 # Seconds until a task is given up; what is left then is taken down as after any failure.
 LIMITS = {"up": 300, "down": 120, "smoke": 540, "upgrades": 3600, "faults": 3600,
-          "operators": 3600, "all": 7200}
+          "operators": 3600, "readme": 5400, "all": 7200}
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 SKIPPED = 77
 SCENARIOS = {"smoke": smoke, "upgrades": upgrades, "faults": node_faults}
 WITH_OPERATORS = "operators"  # the scenario that needs them
+WITH_REGISTRY = "readme"
 # Each in a cluster of its own.
-TASKS = {name: [name] for name in (*SCENARIOS, WITH_OPERATORS)} | {"all": ["upgrades", "faults"]}
-ONE_NODE = ("smoke", WITH_OPERATORS)
+TASKS = {name: [name] for name in (*SCENARIOS, WITH_OPERATORS, WITH_REGISTRY)}
+TASKS["all"] = ["upgrades", "faults"]
+ONE_NODE = ("smoke", WITH_OPERATORS, WITH_REGISTRY)
 WITH_DISKS = "faults"
 
 
 def make_images(options: argparse.Namespace, folder: pathlib.Path,
                 task: str) -> list[pathlib.Path]:
+    if task == WITH_REGISTRY:  # whence it has all others
+        return [images.make_pause(folder)]
     tags = [images.TAG] if task in ONE_NODE else [images.TAG, images.NEXT_TAG]
     made = [images.make_pause(folder), *images.make_dslide(options.bin_dir, folder, tags)]
     if task == WITH_OPERATORS:
@@ -67,6 +73,9 @@ def live(cluster: Cluster, options: argparse.Namespace, scenario: str, steps: St
         dslide = options.bin_dir / "dslide"
         if scenario == WITH_OPERATORS:
             operators(cluster, dslide, options.operators.resolve(), steps, options.only or PARTS)
+        elif scenario == WITH_REGISTRY:
+            registry = Registry(cluster, options.helm.resolve(), options.crane.resolve())
+            readme(cluster, registry, options.bin_dir, steps)
         else:
             SCENARIOS[scenario](cluster, dslide, steps)
         succeeded = True
@@ -90,8 +99,8 @@ def describe_failure(cluster: Cluster) -> None:
     """What an operator would ask first."""
     for question in (["get", "pods", "-A", "-o", "wide"],
                      ["get", "events", "-A", "--sort-by=.lastTimestamp"],
-                     ["logs", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=dslide", "--tail=20",
-                      "--all-containers", "--prefix"]):
+                     *(["logs", "-n", space, "-l", "app.kubernetes.io/name=dslide", "--tail=20",
+                        "--all-containers", "--prefix"] for space in (NAMESPACE, "default"))):
         try:
             print(cluster.kubectl(*question, within=20), file=sys.stderr)
         except (ClusterError, OSError) as error:
@@ -106,6 +115,7 @@ def parse() -> argparse.Namespace:
     for path in ("--programs", "--helm", "--bin-dir", "--work"):
         parser.add_argument(path, type=pathlib.Path, required=True)
     parser.add_argument("--operators", type=pathlib.Path, help="what operators.sh has built")
+    parser.add_argument("--crane", type=pathlib.Path, help="of a scenario with a registry")
     parser.add_argument("--only", action="append", choices=PARTS, help="of the operators")
     parser.add_argument("-o", "--output", choices=["json"])
     return parser.parse_args()

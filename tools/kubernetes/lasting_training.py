@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from cluster import ClusterError, wait_until
-from release import Release
+from release import TRAINING_PATIENCE, Release
 from steps import check_job
 
 _CPU = "trainer.resources.limits.cpu"
@@ -61,7 +61,7 @@ class Training:
             return now > before
 
         self.check_goes_on()
-        wait_until(trained, f"{self.name} trains on")
+        wait_until(trained, f"{self.name} trains on", TRAINING_PATIENCE)
         return now
 
     def check_goes_on(self) -> None:

@@ -9,7 +9,7 @@ import subprocess
 
 import ending
 import network
-from addresses import CONTROL_ADDRESS, NodePlace
+from addresses import CONTROL_ADDRESS, REGISTRY, NodePlace
 from authority import Authority
 from daemons import Daemons
 from ending import CGROUPS
@@ -38,6 +38,8 @@ state = "{RUN}/containerd"
   snapshotter = "overlayfs"
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = "{PAUSE_IMAGE}"
+  [plugins.'io.containerd.cri.v1.images'.registry]
+    config_path = "{folder}/registries"
 [plugins.'io.containerd.cri.v1.runtime']
   netns_mounts_under_state_dir = true
   # Neither is permitted inside a container, where this may run.
@@ -51,6 +53,16 @@ state = "{RUN}/containerd"
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
       BinaryName = "/usr/sbin/runc"
 """
+
+
+def _write_registries(folder: pathlib.Path, authority: Authority) -> None:
+    """Where images are pulled from: the registry of this network alone, if it has one."""
+    place = folder / "registries" / REGISTRY
+    place.mkdir(parents=True)
+    (place / "hosts.toml").write_text(
+        f'''server = "https://{CONTROL_ADDRESS}"
+ca = "{authority.path("ca.crt")}"
+''', encoding="ascii")
 
 
 def _pod_network(node: NodePlace, folder: pathlib.Path) -> str:
@@ -131,6 +143,7 @@ def prepare(node: NodePlace, daemons: Daemons, authority: Authority,
     resolver.write_text(f"nameserver {CONTROL_ADDRESS}\n", encoding="ascii")
     containerd = folder / "containerd.toml"
     containerd.write_text(_containerd_settings(node, folder), encoding="ascii")
+    _write_registries(folder, authority)
     (folder / "cni" / "10-pods.conflist").write_text(_pod_network(node, folder), encoding="ascii")
     kubelet = folder / "kubelet.yaml"
     kubelet.write_text(_kubelet_settings(node, folder, authority, resolver), encoding="ascii")

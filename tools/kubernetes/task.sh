@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts a real Kubernetes on this machine and lives in it with the chart.
 #
-# usage: ./run kubernetes [all|upgrades|faults|operators|smoke|up|down] [--nodes N] [--bin-dir DIR]
+# usage: ./run kubernetes [all|upgrades|faults|operators|readme|smoke|up|down] [--nodes N] [--bin-dir DIR]
 #                         [--only PART] [--no-build] [-o json]
 #
 # Starts a real Kubernetes on this machine, in network namespaces that have no way out: etcd, API
@@ -18,6 +18,9 @@
 #   operators one node with Kueue, which suspends a training three times, with cert-manager, which
 #             renews the certificates of another, and with the Prometheus operator, whose Prometheus
 #             watches a third; built as well, in twenty minutes, once
+#   readme    one node as small as a laptop, and the three commands of README.md for an empty
+#             Kubernetes, with a release of this tree in a registry on this machine: trains and
+#             serves debian-packages, asks for predictions
 #   smoke     one node: install, train, helm test, uninstall
 #   up, down  starts one and leaves it (three nodes), ends it
 #   --nodes N        that many nodes, 1 to 9
@@ -53,7 +56,7 @@ take_output "$@"
 set -- "${ARGUMENTS[@]}"
 task=all bin_dir='' arguments=() find=()
 case "${1:-}" in
-  all | upgrades | faults | operators | smoke | up | down)
+  all | upgrades | faults | operators | readme | smoke | up | down)
     task="$1"
     shift
     ;;
@@ -68,6 +71,7 @@ while [[ $# -gt 0 ]]; do
         [[ "$2" == @(kueue|cert-manager|prometheus) ]] ||
           usage_error "kubernetes: --only is kueue, cert-manager or prometheus, not '$2'"
       fi
+      [[ "$1" != --nodes || "$task" != readme ]] || usage_error 'kubernetes: readme has one node'
       if [[ "$1" == --bin-dir ]]; then bin_dir="$2"; else arguments+=("$1" "$2"); fi
       shift
       ;;
@@ -89,6 +93,13 @@ if [[ "$task" == operators ]]; then
   operators="$(tools/kubernetes/operators.sh "${find[@]}" "$KUBERNETES_DIR")" ||
     skip "no operators (messages above${find[*]:+; ./run kubernetes operators builds them})"
   arguments+=(--operators "$operators")
+fi
+if [[ "$task" == readme ]]; then
+  crane="$(tools/release/crane.sh "${find[@]}" "$DSLIDE_CACHE_DIR/crane")" ||
+    skip "no crane (messages above${find[*]:+; ./run kubernetes readme builds it})"
+  want_apt_index  # of which the release makes its example
+  have_apt_index || skip 'no apt index'
+  arguments+=(--crane "$crane")
 fi
 if [[ -z "$bin_dir" && "$task" != down ]]; then
   build_or_die release dslide dslide-shard dslide-coordinator

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 INTERRUPTED = "130"  # exit code of dslide after SIGTERM
 _COLUMNS = ('{.metadata.name}{" "}{.status.phase}{" "}'
-            '{.status.containerStatuses[0].state.terminated.exitCode}{"\\n"}')
+            '{.status.containerStatuses[0].state.terminated.exitCode}{","}'
+            '{.metadata.deletionTimestamp}{"\\n"}')
 
 
 class TrainerWatch:
@@ -29,6 +30,13 @@ class TrainerWatch:
 
 
 def failures(log: str) -> list[str]:
-    """Lines `NAME Failed CODE` of a log of lines `NAME PHASE [CODE]`, each once."""
-    return sorted({line for line in log.splitlines()
-                   if line.split()[1:2] == ["Failed"] and line.split()[2:] != [INTERRUPTED]})
+    """`NAME Failed CODE` of a log of lines `NAME PHASE [CODE],[DELETED]`, each once. A pod that was
+    deleted before its container ran has no code, and has not failed."""
+    found = set()
+    for line in log.splitlines():
+        name, phase, end = line.split(" ")
+        code, deleted = end.split(",")
+        was_told = code == INTERRUPTED or (not code and deleted)
+        if phase == "Failed" and not was_told:
+            found.add(f"{name} {phase} {code}".strip())
+    return sorted(found)

@@ -34,7 +34,7 @@ class _Upgrades:
     def __call__(self, name: str, *settings: str) -> None:
         self._settings += settings
         self._steps(f"upgrade: {name}", lambda: self._release.apply("upgrade", *self._settings))
-        self._training.check_goes_on()
+        self._steps(f"{name}: trains on", self._training.wait_for_progress)
 
 
 def _rotate(release: Release, certificates: Certificates) -> None:
@@ -67,14 +67,14 @@ def upgrades(cluster: Cluster, dslide: pathlib.Path, steps: Steps) -> None:
     if _coordinator_node(release) != elsewhere:
         raise ClusterError(f"the coordinator is not on {elsewhere}")
     steps("rotation of certificates", lambda: _rotate(release, certificates))
-    disturbed.check_goes_on()
+    steps("rotation: trains on", disturbed.wait_for_progress)
     steps("rollback", lambda: release.rollback(2))
-    disturbed.check_goes_on()
+    steps("rollback: trains on", disturbed.wait_for_progress)
     steps("faster trainers",
           lambda: release.apply("upgrade", *disturbed.settings, FAST))
     steps("train to the end", disturbed.end)
+    Examiner(cluster, dslide, release).compare(disturbed.name, undisturbed.name)
     if failed := watch.failed():
         raise ClusterError(f"trainer pods failed: {failed}")
-    Examiner(cluster, dslide, release).compare(disturbed.name, undisturbed.name)
     steps("helm test", release.test)
     steps("uninstall", release.remove)

@@ -16,6 +16,7 @@ import client_packages
 import release_images
 import signing
 import statements
+from builder import Builder
 from oci_layout import Layout
 from plan import Plan, Registry, ReleaseError
 from programs import Programs
@@ -41,14 +42,14 @@ class Made:
     output: pathlib.Path
 
 
-def make(plan: Plan, bin_dir: pathlib.Path, programs: Programs,
+def make(plan: Plan, builder: Builder, programs: Programs,
          also: Sequence[pathlib.Path], clients: bool) -> Made:
     """All files below plan.output, which is emptied. also: folders `images` of releases that other
     machines made of the same commit."""
     began = datetime.datetime.now(datetime.UTC)
     shutil.rmtree(plan.output, ignore_errors=True)
     say("images")
-    images, sbom = release_images.make(plan, bin_dir, plan.output / "images")
+    images, sbom = release_images.make(plan, builder, plan.output / "images")
     for folder in also:
         for name, layout in images.items():
             if not (folder / name / "index.json").is_file():
@@ -71,7 +72,7 @@ def make(plan: Plan, bin_dir: pathlib.Path, programs: Programs,
         say("packages of the clients")
         client_packages.make(plan.output)
     statements.write(plan.output / PREDICATES[PROVENANCE],
-                     statements.provenance(plan, began))
+                     statements.provenance(plan, began, builder.debian))
     _write_sums(plan.output)
     return Made(images, chart, plan.output)
 

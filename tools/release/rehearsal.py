@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 import publication
 import signing
 import verification
+from builder import Builder
 from oci_layout import Image, Layout, layer_with_folder
 from plan import Plan, Registry, ReleaseError
 from programs import Programs
@@ -139,7 +140,7 @@ def _tamper(plan: Plan, made: publication.Made, programs: Programs, key: pathlib
     return found
 
 
-def rehearse(helm: pathlib.Path, crane: pathlib.Path, bin_dir: pathlib.Path, home: pathlib.Path
+def rehearse(helm: pathlib.Path, crane: pathlib.Path, builder: Builder, home: pathlib.Path
              ) -> dict[str, str]:
     """{what: how it went}."""
     began = time.monotonic()
@@ -149,7 +150,7 @@ def rehearse(helm: pathlib.Path, crane: pathlib.Path, bin_dir: pathlib.Path, hom
         programs = Programs(home, helm, crane, plan.registry)
         key = home / "release.key"
         signing.make_key(key)
-        made = publication.make(plan, bin_dir, programs, (), clients=False)
+        made = publication.make(plan, builder, programs, (), clients=False)
         publication.publish(plan, made, programs, key)
         # Cut off and begun anew, it ends as it would have.
         references = publication.publish(plan, made, programs, key)

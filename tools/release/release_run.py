@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -13,6 +12,7 @@ import publication
 import rehearsal
 import signing
 import verification
+from builder import Builder, Here, InRoot
 from plan import ROOT, Plan, Registry, ReleaseError
 from programs import Programs
 from publication import say
@@ -27,12 +27,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--crane", type=pathlib.Path, default=pathlib.Path())
     parser.add_argument("--helm", type=pathlib.Path, default=pathlib.Path())
     parser.add_argument("--bin-dir", type=pathlib.Path, default=ROOT / "build/bin")
+    parser.add_argument("--grpc", choices=("debian", "experimental"), default="experimental")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--registry")
     parser.add_argument("--key")
     parser.add_argument("--public-key", type=pathlib.Path)
     parser.add_argument("--version")
-    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--files", type=pathlib.Path)
     parser.add_argument("--also", type=pathlib.Path, action="append", default=[])
     parser.add_argument("-o", dest="form", choices=("json",))
     return parser.parse_args()
@@ -44,28 +45,24 @@ def _need(value: str | pathlib.Path | None, flag: str, what: str) -> str:
     return str(value)
 
 
-def check_revision(plan: Plan, bin_dir: pathlib.Path) -> None:
-    """The programs are of the commit that the provenance will name."""
-    said = subprocess.run([bin_dir / "dslide", "version"], capture_output=True, text=True,
-                          check=True).stdout.splitlines()[0]
-    if f"revision {plan.revision[:12]}" not in said:
-        raise ReleaseError(f"{bin_dir}: {said} is not of the commit {plan.revision[:12]}: build "
-                           "them anew")
+def builder_of(options: argparse.Namespace) -> Builder:
+    return Here(options.bin_dir) if options.grpc == "debian" else InRoot()
 
 
 def publish(options: argparse.Namespace, home: pathlib.Path) -> dict[str, str]:
     registry = Registry.parse(options.registry or (_NOWHERE if options.dry_run else _need(
         None, "--registry", "the place that images and chart are pushed to, HOST/PREFIX")))
     version = (ROOT / "VERSION").read_text(encoding="ascii").strip()
-    plan = Plan.of_checkout(registry, options.output or ROOT / "build" / "release" / version)
+    plan = Plan.of_checkout(registry, options.files or ROOT / "build" / "release" / version)
     programs = Programs(home, options.helm, options.crane, registry)
+    builder = builder_of(options)
     if not options.dry_run:
         _need(options.key, "--key", "the private key; ./run release key makes one")
         if plan.changed:
             raise ReleaseError("the checkout differs from its commit: " + ", ".join(
                 line[3:] for line in plan.changed[:5]) + ": commit, or put it aside")
-        check_revision(plan, options.bin_dir)
-    made = publication.make(plan, options.bin_dir, programs, options.also, clients=True)
+        builder.check(plan)
+    made = publication.make(plan, builder, programs, options.also, clients=True)
     if options.dry_run:
         say(f"a dry run: nothing was pushed or signed; the files are in {plan.output}")
         return {name: registry.reference(name, layout.digest)
@@ -100,7 +97,8 @@ def main() -> None:
         home = pathlib.Path(temporary)
         try:
             if options.task == "rehearse":
-                found = rehearsal.rehearse(options.helm, options.crane, options.bin_dir, home)
+                found = rehearsal.rehearse(options.helm, options.crane,
+                                           builder_of(options), home)
             else:
                 found = {"publish": publish, "verify": verify,
                          "key": make_key}[options.task](options, home)

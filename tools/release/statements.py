@@ -10,7 +10,7 @@ import pathlib
 import re
 import subprocess
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from oci_layout import Layout
@@ -28,9 +28,10 @@ def build_packages() -> list[str]:
     return found[1].split() if found else []
 
 
-def _installed(packages: Iterable[str]) -> list[dict[str, Any]]:
+def _installed(packages: Iterable[str], debian: pathlib.Path) -> list[dict[str, Any]]:
     shown = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}\n", *packages],
+        ["dpkg-query", "--root", debian, "-W", "-f", "${Package} ${Version} ${Architecture}\n",
+         *packages],
         capture_output=True, text=True, check=False).stdout
     words = [line.split() for line in shown.splitlines()]
     return [{"name": name, "uri": f"pkg:deb/debian/{urllib.parse.quote(name)}@"
@@ -38,8 +39,8 @@ def _installed(packages: Iterable[str]) -> list[dict[str, Any]]:
             for name, version, architecture in (found for found in words if len(found) == 3)]
 
 
-def provenance(plan: Plan, began: datetime.datetime) -> dict[str, Any]:
-    """The predicate of https://slsa.dev/provenance/v1."""
+def provenance(plan: Plan, began: datetime.datetime, debian: pathlib.Path) -> dict[str, Any]:
+    """The predicate of https://slsa.dev/provenance/v1. debian: the root of what was built in."""
     ended = datetime.datetime.now(datetime.UTC)
     return {
         "buildDefinition": {
@@ -51,7 +52,7 @@ def provenance(plan: Plan, began: datetime.datetime) -> dict[str, Any]:
             },
             "resolvedDependencies": [
                 {"uri": f"{_SOURCE}@{plan.revision}", "digest": {"gitCommit": plan.revision}},
-                *_installed(build_packages()),
+                *_installed(build_packages(), debian),
             ],
         },
         "runDetails": {
@@ -71,29 +72,40 @@ def _locators(sbom: Mapping[str, Any]) -> dict[str, str]:
             for item in sbom["packages"] if item.get("externalRefs")}
 
 
+def _is_of(version: str, locator: str) -> bool:
+    """Whether a purl's version is this one, or this one with more of Debian's own."""
+    quoted = re.escape(urllib.parse.quote(version, safe=""))
+    return re.search(rf"@{quoted}(?![0-9.])", locator) is not None
+
+
+def _told(listed: Mapping[str, Any], locators: Mapping[str, str]
+          ) -> Iterator[tuple[str, list[str], dict[str, Any]]]:
+    """(vulnerability, purls of what it is told of, the rest of the statement). A statement counts
+    for the version of a component that the list has: with another one it is left out."""
+    for entry in listed["statements"]:
+        components = [listed["components"][name] for name in entry["components"]]
+        of = [locators[name] for component in components for name in component["packages"]
+              if _is_of(component["version"], locators.get(name, ""))]
+        rest = {key: value for key, value in entry.items()
+                if key not in ("components", "vulnerabilities")}
+        for vulnerability in entry["vulnerabilities"] if of else ():
+            yield vulnerability, of, rest
+
+
 def vex(plan: Plan, sbom: Mapping[str, Any], images: Mapping[str, Layout]) -> dict[str, Any]:
-    """An OpenVEX document. A statement counts for the version of a package that it names: with
-    another one in the image it is left out."""
+    """An OpenVEX document of what the bill of materials has."""
     listed = json.loads(VULNERABILITIES.read_text(encoding="utf-8"))
-    locators = _locators(sbom)
     products = [f"pkg:oci/{name}@{urllib.parse.quote(layout.digest, safe='')}?repository_url="
                 f"{plan.registry.host}/{plan.registry.repository(name)}"
                 for name, layout in images.items()]
-    statements = []
-    for entry in listed["statements"]:
-        of = [locators[name] for name in entry["packages"]
-              if f"@{entry['version']}" in locators.get(name, "")]
-        if of:
-            statements.append({
-                "vulnerability": {"name": entry["vulnerability"]},
-                "products": [{"@id": product, "subcomponents": [{"@id": item} for item in of]}
-                             for product in products],
-                **{key: value for key, value in entry.items()
-                   if key not in ("vulnerability", "packages", "version")}})
-    key = hashlib.sha256(json.dumps([products, statements], sort_keys=True).encode()).hexdigest()
+    told = [{"vulnerability": {"name": vulnerability},
+             "products": [{"@id": product, "subcomponents": [{"@id": item} for item in of]}
+                          for product in products], **rest}
+            for vulnerability, of, rest in _told(listed, _locators(sbom))]
+    key = hashlib.sha256(json.dumps([products, told], sort_keys=True).encode()).hexdigest()
     return {"@context": "https://openvex.dev/ns/v0.2.0", "@id": f"urn:dslide:vex:{key}",
             "author": "The dslide engineers", "timestamp": plan.time, "version": 1,
-            "statements": statements}
+            "statements": told}
 
 
 def write(path: pathlib.Path, content: Mapping[str, Any]) -> pathlib.Path:

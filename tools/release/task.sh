@@ -19,8 +19,13 @@
 #                off something else for it, all of which have to be refused
 #   --also DIR   images of another architecture: the folder `images` that a dry run of this commit
 #                left on such a machine
-#   --output DIR    where the files go, which is emptied (default: build/release/VERSION)
-#   --bin-dir DIR   the programs there instead of building; of this machine's Debian release
+#   --files DIR     where the files go, which is emptied (default: build/release/VERSION)
+#   --grpc debian   of the programs and the gRPC of this machine's Debian release. Without it the
+#                   programs are built, as for the image of the Dockerfile, with a newer gRPC in a
+#                   root of Debian 13: needs root, debootstrap, 6 GB in the cache folder, and the
+#                   first time half an hour. A rehearsal is of this machine's unless --grpc
+#                   experimental is given
+#   --bin-dir DIR   with --grpc debian, and implies it: the programs there instead of building
 #   --no-build      skipped (status 77) where helm or crane would have to be built first
 #   -o json         the last line of stdout is one JSON object
 #
@@ -39,7 +44,7 @@ readonly SKIPPED=77
 
 take_output "$@"
 set -- "${ARGUMENTS[@]}"
-task=publish bin_dir='' arguments=() find=()
+task=publish bin_dir='' grpc='' arguments=() find=()
 case "${1:-}" in
   verify | rehearse | key)
     task="$1"
@@ -50,9 +55,13 @@ while [[ $# -gt 0 ]]; do
   case "$1" in
     --no-build) find=(--find) ;;
     --dry-run) arguments+=("$1") ;;
-    --registry | --key | --public-key | --version | --output | --also | --bin-dir)
+    --registry | --key | --public-key | --version | --files | --also | --bin-dir | --grpc)
       [[ $# -ge 2 ]] || usage_error "release: $1 needs a value"
-      if [[ "$1" == --bin-dir ]]; then bin_dir="$2"; else arguments+=("$1" "$2"); fi
+      case "$1" in
+        --bin-dir) bin_dir="$2" ;;
+        --grpc) grpc="$2" ;;
+        *) arguments+=("$1" "$2") ;;
+      esac
       shift
       ;;
     *) usage_error "release: unknown argument '$1'; see ./run release --help" ;;
@@ -60,6 +69,16 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 if [[ $JSON == yes ]]; then arguments+=(-o json); fi
+if [[ -z "$grpc" ]]; then
+  grpc=experimental
+  if [[ -n "$bin_dir" || $task == rehearse ]]; then grpc=debian; fi
+fi
+case "$grpc" in
+  debian) ;;
+  experimental) [[ -z "$bin_dir" ]] ||
+    usage_error 'release: --bin-dir has programs of this machine, not those of --grpc experimental' ;;
+  *) usage_error "release: --grpc is '$grpc': want experimental or debian" ;;
+esac
 
 # provide NAME COMMAND...: prints the path of a program; says why there is none.
 provide() {
@@ -85,11 +104,14 @@ fi
 if [[ $task == publish || $task == rehearse ]]; then
   need binutils
   want_apt_index
-  if [[ -z "$bin_dir" ]]; then
-    build_or_die release dslide dslide-shard dslide-coordinator
-    bin_dir=build/bin
+  if [[ $grpc == experimental ]]; then
+    # Nobody else can enter a root; the program says so.
+    if [[ "$(id -u)" == 0 ]]; then need "${HOST_PACKAGES[@]}"; fi
+  else
+    if [[ -z "$bin_dir" ]]; then build_or_die release dslide dslide-shard dslide-coordinator; fi
+    arguments+=(--bin-dir "${bin_dir:-build/bin}")
   fi
-  arguments+=(--bin-dir "$bin_dir")
+  arguments+=(--grpc "$grpc")
   say "Release: $task"
 fi
 exec "$PYTHON" tools/release/release_run.py "$task" "${arguments[@]}"

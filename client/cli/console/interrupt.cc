@@ -25,32 +25,37 @@ int64_t NowMs() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// The first one is heard; a later one takes the default action.
+// What signals did before.
+struct sigaction before_interrupt = {};
+struct sigaction before_termination = {};
+
+void RestoreSignals() {
+  sigaction(SIGINT, &before_interrupt, nullptr);
+  sigaction(SIGTERM, &before_termination, nullptr);
+}
+
+// The first one is heard; a later one does what it did before.
 void OnSignal(int signal_number) {
   if (!interrupted.exchange(true)) {
     first_ms.store(NowMs());
   } else if (NowMs() - first_ms.load() > kOneWishMs) {
-    std::signal(signal_number, SIG_DFL);
+    RestoreSignals();
     std::raise(signal_number);
   }
-}
-
-void Install(void (*handler)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
   interrupted.store(false);
-  Install(OnSignal);
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, &before_interrupt);
+  sigaction(SIGTERM, &action, &before_termination);
 }
 
-InterruptGuard::~InterruptGuard() { Install(SIG_DFL); }
+InterruptGuard::~InterruptGuard() { RestoreSignals(); }
 
 bool InterruptGuard::Interrupted() { return interrupted.load(std::memory_order_relaxed); }
 

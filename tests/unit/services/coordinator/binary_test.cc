@@ -156,7 +156,7 @@ TEST_F(CoordinatorBinaryTest, AFailedCallIsFoundInTheLogByItsRequestId) {
     google::rpc::Status details;
     ASSERT_TRUE(details.ParseFromString(status.error_details()));
     google::rpc::RequestInfo info;
-    for (const auto& detail : details.details()) detail.UnpackTo(&info);
+    for (const auto& detail : details.details()) (void)detail.UnpackTo(&info);
     // What is no id is replaced, and the answer says by what.
     EXPECT_EQ(info.request_id() == sent, sent == "mine");
     EXPECT_TRUE(process.AwaitText(
