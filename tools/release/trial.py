@@ -16,6 +16,7 @@ import tempfile
 import publication
 import signing
 import verification
+from builder import Here
 from plan import Plan, Registry, ReleaseError
 from programs import Programs
 
@@ -26,7 +27,7 @@ def publish(options: argparse.Namespace, home: pathlib.Path) -> None:
     key = home / "release.key"
     os.environ[signing.PASSWORD] = "dslide-trial"
     signing.make_key(key)
-    made = publication.make(plan, options.bin_dir, programs, (), clients=False)
+    made = publication.make(plan, Here(options.bin_dir), programs, (), clients=False)
     publication.publish(plan, made, programs, key)
     verification.verify(programs, plan.registry, plan.version,
                         made.output / publication.PUBLIC_KEY)
