@@ -22,10 +22,10 @@
 namespace dslide {
 namespace {
 
-constexpr uint32_t kFeatures = 60;
-constexpr int64_t kWidth = 16;
-constexpr int64_t kLabels = 500;
-constexpr uint32_t kPoints = 40;
+constexpr uint32_t kLocalFeatures = 60;
+constexpr int64_t kLocalWidth = 16;
+constexpr int64_t kLocalLabels = 500;
+constexpr uint32_t kLocalPoints = 40;
 
 class LocalShardsTest : public ::testing::Test {
  protected:
@@ -38,11 +38,11 @@ class LocalShardsTest : public ::testing::Test {
     ASSERT_TRUE(remote_->CreateModel(Spec()).ok());
     RowBlock rows;
     CounterRng rng(7);
-    for (uint32_t row = 0; row < kFeatures; ++row) {
+    for (uint32_t row = 0; row < kLocalFeatures; ++row) {
       rows.rows.emplace_back(row);
-      for (int64_t i = 0; i < kWidth; ++i) rows.values.push_back(rng.NextGaussian());
+      for (int64_t i = 0; i < kLocalWidth; ++i) rows.values.push_back(rng.NextGaussian());
     }
-    rows.dim = kWidth;
+    rows.dim = kLocalWidth;
     ASSERT_TRUE(remote_->Scatter("m", "input", ScatterMode::kAssign, rows).status.ok());
     AppendPoints();
   }
@@ -54,12 +54,12 @@ class LocalShardsTest : public ::testing::Test {
     spec.tables.resize(3);
     spec.tables[0].name = "input";
     spec.tables[0].role = TableRole::kEmbedding;
-    spec.tables[0].rows = kFeatures;
-    spec.tables[0].dim = kWidth;
+    spec.tables[0].rows = kLocalFeatures;
+    spec.tables[0].dim = kLocalWidth;
     spec.tables[1].name = "labels";
     spec.tables[1].role = TableRole::kHead;
-    spec.tables[1].rows = kLabels;
-    spec.tables[1].dim = kWidth;
+    spec.tables[1].rows = kLocalLabels;
+    spec.tables[1].dim = kLocalWidth;
     spec.tables[1].head.max_active = 40;
     spec.tables[1].head.tail_rows = 30;
     spec.tables[1].head.hash.family = HashFamilyKind::kSimHash;
@@ -67,8 +67,8 @@ class LocalShardsTest : public ::testing::Test {
     spec.tables[1].head.hash.num_tables = 16;
     spec.tables[2].name = "points";
     spec.tables[2].role = TableRole::kMemory;
-    spec.tables[2].rows = kPoints;
-    spec.tables[2].memory.labels = kLabels;
+    spec.tables[2].rows = kLocalPoints;
+    spec.tables[2].memory.labels = kLocalLabels;
     for (TableSpec& table : spec.tables) table.num_slots = 16;
     return spec;
   }
@@ -112,7 +112,7 @@ class LocalShardsTest : public ::testing::Test {
     inputs.offsets = {0};
     CounterRng rng(seed);
     for (int64_t sample = 0; sample < batch; ++sample) {
-      for (uint32_t feature = 0; feature < kFeatures; ++feature) {
+      for (uint32_t feature = 0; feature < kLocalFeatures; ++feature) {
         if (rng.NextBelow(6) != 0) continue;
         inputs.features.emplace_back(feature);
         inputs.values.push_back(rng.NextUniform() + 0.1f);
@@ -124,8 +124,8 @@ class LocalShardsTest : public ::testing::Test {
 
   void AppendPoints() {
     AppendPointsOp op{
-        .table = "points", .inputs = Inputs(kPoints, 3), .label_offsets = {0}, .labels = {}};
-    for (uint32_t point = 0; point < kPoints; ++point) {
+        .table = "points", .inputs = Inputs(kLocalPoints, 3), .label_offsets = {0}, .labels = {}};
+    for (uint32_t point = 0; point < kLocalPoints; ++point) {
       op.numbers.push_back(point);
       op.labels.emplace_back(point % 7);
       op.label_offsets.push_back(point + 1);
@@ -157,10 +157,10 @@ class LocalShardsTest : public ::testing::Test {
     query.model = "m";
     query.table = "labels";
     query.batch = batch;
-    query.dim = kWidth;
+    query.dim = kLocalWidth;
     query.k = k;
     CounterRng rng(11);
-    for (int64_t i = 0; i < batch * kWidth; ++i) query.hidden.push_back(rng.NextGaussian());
+    for (int64_t i = 0; i < batch * kLocalWidth; ++i) query.hidden.push_back(rng.NextGaussian());
     return query;
   }
 
@@ -193,7 +193,7 @@ TEST_F(LocalShardsTest, SumsAreRoundedAsOnTheWire) {
   ASSERT_TRUE(slots.ok()) << slots.status();
   for (size_t shard = 0; shard < 2; ++shard) {
     EmbedForwardOp op{.table = "input", .offsets = {0}, .rows = {}, .values = {}};
-    for (uint32_t row = 0; row < kFeatures; ++row) {
+    for (uint32_t row = 0; row < kLocalFeatures; ++row) {
       if (slots->OwnerOf(RowId(row)).value() != static_cast<int32_t>(shard)) continue;
       op.rows.emplace_back(row);
       op.values.push_back(0.3f + static_cast<float>(row));
@@ -224,7 +224,7 @@ TEST_F(LocalShardsTest, TopKAnswersTheSameBits) {
     TopKCommand given = exact;
     given.candidates.offsets = {0};
     for (int64_t q = 0; q < batch; ++q) {
-      for (uint32_t row = static_cast<uint32_t>(q); row < kLabels; row += 23) {
+      for (uint32_t row = static_cast<uint32_t>(q); row < kLocalLabels; row += 23) {
         given.candidates.rows.emplace_back(row);
       }
       given.candidates.offsets.push_back(static_cast<uint32_t>(given.candidates.rows.size()));
@@ -247,7 +247,7 @@ TEST_F(LocalShardsTest, TopKAnswersTheSameBits) {
 
 TEST_F(LocalShardsTest, RefusalsAreTheSame) {
   TopKCommand wide = Query(2, 3);
-  wide.dim = kWidth / 2;
+  wide.dim = kLocalWidth / 2;
   wide.batch = 4;
   TopKCommand deep = Query(1, 3);
   deep.k = 1025;
