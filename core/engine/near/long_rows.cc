@@ -18,6 +18,14 @@ constexpr int64_t kSampledRows = 1024;
 // Rows that stay in the cache while they are multiplied with the directions.
 constexpr int64_t kRoundedTogether = 32;
 
+// How many of the store's rows are kept at most.
+int64_t MostLongRows(const RowStore& store) {
+  const int64_t all = std::max<int64_t>(1, store.rows().table_rows());
+  const int64_t share = (LongRows::kMost * store.num_rows() + all - 1) / all;
+  return std::min(share,
+                  std::max<int64_t>(1, LongRows::kMostBytes / WholeRows::BytesOfRow(store.dim())));
+}
+
 }  // namespace
 
 LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean,
@@ -54,8 +62,7 @@ LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean
   }
   LongRows rows;
   const auto there = static_cast<int64_t>(order.size());
-  const int64_t most =
-      std::min({there, kMost, std::max<int64_t>(1, kMostBytes / WholeRows::BytesOfRow(dim))});
+  const int64_t most = std::min(there, MostLongRows(store));
   if (most < there) {
     std::nth_element(order.begin(), order.begin() + most, order.end(), [&](LocalRow a, LocalRow b) {
       const float x = squares[a.value()];

@@ -33,7 +33,8 @@ struct LongRowsScratch {
 // As the rows are when it is made; equal bits for any number of threads. Immutable and thread-safe.
 class LongRows {
  public:
-  // So many, or all that there are, and as many as fill kMostBytes.
+  // So many of a whole table, of which a shard has its share, or all that there are; and as many as
+  // fill kMostBytes.
   static constexpr int64_t kMost = 16384;
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   // Rows of so many columns have no first pass: it takes as long as it saves.

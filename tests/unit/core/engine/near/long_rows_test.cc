@@ -126,6 +126,23 @@ TEST(LongRowsTest, AreTheLongestOnceCentred) {
       rows.rows());
 }
 
+TEST(LongRowsTest, AShardHasItsShareOfThem) {
+  const TableSpec spec = LongSpec(3 * LongRows::kMost);
+  const auto map = SlotMap::Deal(spec.num_slots, {1.0, 2.0});
+  int64_t kept = 0;
+  for (const int shard : {0, 1}) {
+    const ShardRows held(*map, ShardId(shard), spec.rows);
+    const int64_t num_rows = held.num_rows();
+    const auto head = HeadTable::Create(spec, 1, held, Parallelism{1});
+    ASSERT_TRUE(head.ok()) << head.status();
+    const LongRows rows =
+        LongRows::Measure(RowReader((*head)->store()), (*head)->index()->mean(), Parallelism{1});
+    EXPECT_EQ(static_cast<int64_t>(rows.rows().size()), (num_rows + 2) / 3);
+    kept += static_cast<int64_t>(rows.rows().size());
+  }
+  EXPECT_LE(kept, LongRows::kMost + 1);
+}
+
 TEST(LongRowsTest, ThoseThatAreLeftOutAreNoneOfThem) {
   const auto head = LongHead(600);
   std::vector<uint8_t> left_out(600, 0);
