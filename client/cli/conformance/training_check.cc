@@ -151,8 +151,8 @@ StepCheck* TrainingCheck::Find(const v1::StepRequest& request) {
          "the step of an EmbedForward before it");
     return nullptr;
   }
-  const auto next = std::find_if(to_begin_.begin(), to_begin_.end(),
-                                 [&](uint64_t lease) { return leases_.at(lease).net == net; });
+  auto next = to_begin_.begin();
+  while (next != to_begin_.end() && leases_.at(*next).net != net) ++next;
   if (next == to_begin_.end()) {
     Tell(Chapter::kJobs, "EmbedForward", "step",
          absl::StrCat(request.step(), ", for which no leased point is left"),
