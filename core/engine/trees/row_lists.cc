@@ -40,11 +40,11 @@ RowLists::RowLists(int64_t rows, RecordOf record_of, int64_t columns, int64_t ro
                    Parallelism parallelism)
     : columns_(columns) {
   const uint64_t least = ChooseLeast(rows, record_of, room);
-  places_.assign(static_cast<size_t>(rows), kNotListed);
   std::vector<SparseRowView> listed;
-  for (uint32_t row = 0; row < places_.size(); ++row) {
+  for (uint32_t row = 0; row < rows; ++row) {
     const absl::Span<const char> record = record_of(row);
     if (EntriesOf(record) < least) continue;
+    if (listed.empty()) places_.assign(static_cast<size_t>(rows), kNotListed);
     places_[row] = static_cast<uint32_t>(listed.size());
     listed.emplace_back(record.data());
     biases_.push_back(listed.back().bias());

@@ -37,7 +37,7 @@ class RowLists {
   int64_t listed() const { return static_cast<int64_t>(biases_.size()); }
 
   // Where the row's sum is; kNotListed: it is not here.
-  uint32_t PlaceOf(uint32_t row) const { return places_[row]; }
+  uint32_t PlaceOf(uint32_t row) const { return row < places_.size() ? places_[row] : kNotListed; }
 
   // The inner products of a sample with all rows that are listed, each summed in the order of the
   // columns. features: strictly ascending, of any size; values: [features].
@@ -69,7 +69,7 @@ class RowLists {
                          Parallelism parallelism);
 
   int64_t columns_;
-  std::vector<uint32_t> places_;  // [rows]
+  std::vector<uint32_t> places_;  // [rows]; empty: none is listed
   std::vector<float> biases_;     // by place
   std::vector<Block> blocks_;
 };

@@ -15,7 +15,8 @@
 
 namespace dslide {
 
-// Not thread-safe.
+// Long rows are scored by lists of their columns once these are worth making (row_lists.h). Not
+// thread-safe.
 class TableScorer {
  public:
   // One sample, the rows that it asks for, and where their scores go, [rows]; a row that is absent
@@ -34,7 +35,8 @@ class TableScorer {
   // number of them, and whatever is kept.
   void Score(const RecordStore& table, int64_t columns, absl::Span<const Asked> samples);
 
-  // The rows that are listed take this much. Lists are made when some samples have been counted.
+  // Counts samples that are about to be scored. When there were some since Forget(), lists the long
+  // rows, in `room` bytes at most; 0 or less: the samples do not count.
   void Keep(const RecordStore& table, int64_t columns, int64_t samples, int64_t room);
   int64_t kept_bytes() const { return lists_ == nullptr ? 0 : lists_->memory_bytes(); }
   // To be called before the rows change.
