@@ -66,11 +66,6 @@ class DoctorTest(failures_test.FailureTest):
         damaged = self.doctor("--data-dir", self.directory / "shard-1", code=DATA_LOSS)
         assert largest.name in self.worst(damaged)
 
-    def test_nobody_answers(self) -> None:
-        address = f"127.0.0.1:{processes.free_port()}"
-        result = self.doctor("--cluster", address, code=UNREACHABLE)
-        assert address in self.worst(result)
-
     def test_a_model_directory(self) -> None:
         directory = self.directory / "model"
         trained = self.run_dslide("train", "--data", self.data, "--steps", 20, "--model-dir",

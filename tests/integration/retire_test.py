@@ -34,8 +34,15 @@ def rankings_of(asked: Finished) -> Rankings:
 class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
     """Exact and hashed predictions of a network, on shards with a command log."""
 
+    STEPS = 200
+
     def set_up(self) -> None:
         super().set_up()
+        # Some points are ranked, all are trained on.
+        shape, *points = self.data.read_text().splitlines()
+        some = points[:100]
+        self.asked = self.write("asked.txt", "\n".join([
+            f"{len(some)} {shape.split(maxsplit=1)[1]}", *some, ""]))
         self.own = ("--listen", f"127.0.0.1:{processes.free_port()}", "--data-dir",
                     self.directory / "coordinator", "--checkpoint-interval", "off")
         self.coordinator = self.start_coordinator(*self.own, shards=self.SHARDS)
@@ -58,7 +65,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
     def ranked(self, *arguments: object) -> Rankings:
         """Of all labels that the model was made for."""
         rankings = rankings_of(
-            self.command("predict", "-k", MORE_LABELS, "--data", self.data, *arguments))
+            self.command("predict", "-k", MORE_LABELS, "--data", self.asked, *arguments))
         return without(rankings, range(LABELS, MORE_LABELS))
 
     def checkpoint(self, *arguments: object) -> Finished:
