@@ -45,14 +45,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
             f"{len(some)} {shape.split(maxsplit=1)[1]}", *some, ""]))
         self.own = ("--listen", f"127.0.0.1:{processes.free_port()}", "--data-dir",
                     self.directory / "coordinator", "--checkpoint-interval", "off")
-        self.coordinator = self.start_coordinator(*self.own, shards=self.SHARDS)
-        self.shards = [
-            shard_crash_test.LoggingShard(self, self.coordinator, number, "--durability", "log")
-            for number in range(self.SHARDS)]
-
-    def command(self, *arguments: object) -> Finished:
-        return self.run_dslide(*arguments, "-q", "-o", "json", "--cluster",
-                               self.coordinator.address)
+        self.start_parts_with("--durability", "log", of_coordinator=self.own)
 
     def train_on(self, data: pathlib.Path, job: str) -> Finished:
         return self.command("train", "--data", data, "--dim", 16, "--epochs", 1, "--job", job)
@@ -86,8 +79,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         assert self.ranked() == expected
         assert not gone & labels_of(self.ranked("--hashed"))
         for shard in self.shards:
-            shard.kill()
-            shard.start()
+            shard.crash()
         self.coordinator.process.kill()
         self.coordinator = self.start_coordinator(*self.own, shards=self.SHARDS)
         assert self.ranked() == expected
@@ -136,8 +128,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         trainer = self.train()
         self.wait_for_steps(trainer, 20)
         assert self.retire("--numbers", "0-99")["labels"] == "0-99"
-        self.shards[0].kill()
-        self.shards[0].start()
+        self.shards[0].crash()
         self.finish(trainer)
         digests = self.restarted_digests()
         assert self.restarted_digests() == digests

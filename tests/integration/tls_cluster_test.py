@@ -109,12 +109,12 @@ class TlsClusterTest(TlsCase):
         return coordinator
 
     def train(self, coordinator: Server, data: training.DataSet, *flags: object,
-              epochs: int = 4) -> Process:
+              epochs: int = 2) -> Process:
         return self.start("dslide", "train", "-q", "-o", "json", "--cluster", coordinator.address,
                           *data.flags(), *self.SETTINGS, "--epochs", epochs, *flags)
 
     def test_training_over_tls_gives_the_result_of_plaintext(self) -> None:
-        data = training.generate(self, test_points=1000)
+        data = training.generate(self, points=3000, features=500, labels=600, test_points=300)
         plain = self.train(self.start_plain_cluster(), data).finish()
         assert_ended(plain, OK)
         coordinator, shards = self.start_tls_cluster()
@@ -137,7 +137,7 @@ class TlsClusterTest(TlsCase):
             assert_ended(server.process.stop(), OK)
 
     def test_training_goes_on_while_certificates_and_authority_are_renewed(self) -> None:
-        data = training.generate(self, test_points=500)
+        data = training.generate(self, points=3000, test_points=100)
         coordinator, shards = self.start_tls_cluster("--tls-reload-interval", "500ms")
         trainer = self.train(coordinator, data, *self.flags("trainer"), epochs=1000)
         processes.wait_until(
@@ -156,7 +156,7 @@ class TlsClusterTest(TlsCase):
             assert_ended(server.process.stop(), OK)
 
     def test_a_certificate_that_is_bound_to_a_job_trains_that_job_alone(self) -> None:
-        data = training.generate(self, test_points=500)
+        data = training.generate(self, points=3000, test_points=100)
         coordinator, shards = self.start_tls_cluster()
         issued = self.run_dslide("certs", "issue", "--from", self.certificates, "--job", "run-1",
                                  "--job", "query", "--name", "ann", "-o", "json")
