@@ -144,7 +144,7 @@ class ClusterCheckpointTest(CheckpointCase):
 
     def test_a_damaged_part_is_named_and_nothing_is_restored(self) -> None:
         self.start_parts_with("--checkpoint-interval", "off")
-        self.train_model("--cluster", self.coordinator.address)
+        self.finish(self.train())
         self.checkpoint("create")
         rows = self.damage(1)
         for command in (["verify"], ["restore", "--yes"]):

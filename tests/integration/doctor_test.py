@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import failures_test
-import processes
-from failures_test import DATA_LOSS, FAILURE, OK, UNREACHABLE, USAGE
+from failures_test import DATA_LOSS, FAILURE, OK, UNREACHABLE
 from processes import assert_ended
 
 SHARDS = 2

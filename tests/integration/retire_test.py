@@ -10,6 +10,7 @@ from typing import Any
 import processes
 import serve_test
 import shard_crash_test
+import training
 from process_case import ProcessCase
 from processes import Finished, assert_ended
 
@@ -162,12 +163,9 @@ class RetiredDirectoryTest(ProcessCase):
 
     def test_names_are_retired_and_restored(self) -> None:
         words = ["apple", "pear", "plum", "cherry"]
-        (self.directory / "features.txt").write_text("\n".join(words) + "\n")
-        (self.directory / "labels.txt").write_text("\n".join(words) + "\n")
         # The fruit of the point, and of its neighbour.
-        points = [f"{at},{(at + 1) % 4} {at}:1" for at in range(4)] * 20
-        data = self.directory / "train.txt"
-        data.write_text("\n".join(["80 4 4", *points]) + "\n")
+        data = training.write_words(self.directory, words,
+                                    [f"{at},{(at + 1) % 4} {at}:1" for at in range(4)] * 20)
         model = ("--model-dir", self.directory / "model")
         assert_ended(self.run_dslide("train", "-q", "--data", data, *model), OK)
         ask = ("predict", "-q", "-o", "json", "-k", 4, "--data", data, *model)

@@ -73,12 +73,10 @@ class ServedDirectoryTest(ProcessCase):
     def train_words(self) -> pathlib.Path:
         """A model of words: each word is the name of a label, too."""
         words = ["apple", "pear", "plum", "cherry"]
-        (self.directory / "features.txt").write_text("\n".join(words) + "\n")
-        (self.directory / "labels.txt").write_text("\n".join(words) + "\n")
-        points = [f"{at} {at}:1" for at in range(4)] * 20
-        (self.directory / "train.txt").write_text("\n".join(["80 4 4", *points]) + "\n")
+        data = training.write_words(self.directory, words,
+                                    [f"{at} {at}:1" for at in range(4)] * 20)
         model = self.directory / "model"
-        assert_ended(self.run_dslide("train", "-q", "--data", self.directory / "train.txt",
+        assert_ended(self.run_dslide("train", "-q", "--data", data,
                                      "--model-dir", model, *NETWORK[2:]), OK)
         return model
 

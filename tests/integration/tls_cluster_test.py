@@ -218,12 +218,6 @@ class TlsClusterTest(TlsCase):
         assert_ended(denied, FAILURE)
         assert "use a certificate with the role reader or operator" in denied.stdout
 
-    def test_a_shard_without_the_role_does_not_join(self) -> None:
-        coordinator = self.start_coordinator(*self.flags("coordinator"))
-        shard = self.start("dslide-shard", "--coordinator", coordinator.address,
-                           *self.flags("trainer"))
-        shard.wait_for_stderr(r"role trainer may not call \S+RegisterShard")
-
     def test_wrong_material_is_a_start_error_that_names_the_file(self) -> None:
         shard = self.certificates / "shard"
         wrong: list[tuple[list[Any], str]] = [

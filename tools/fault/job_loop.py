@@ -188,8 +188,8 @@ class JobLoop(contextlib.ExitStack):
             "p_at_1": [end["p_at_1"] for end in ends],
             "undisturbed_p_at_1": self._undisturbed["p_at_1"],
             "acked_lost": int(sum(map(self._lost, self.cluster.shards))),
-            "joins": self._settings.joins, "trained_again": trained_again, "changed_by_joining": changed,
-            "problems": self.problems}
+            "joins": self._settings.joins, "trained_again": trained_again,
+            "changed_by_joining": changed, "problems": self.problems}
         return found | {"violations": violations(found, self._settings.kills)}
 
     def _lost(self, shard: Member) -> float:
