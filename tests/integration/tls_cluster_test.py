@@ -9,7 +9,6 @@ import shutil
 import socket
 import ssl
 from collections.abc import Sequence
-from typing import Any
 
 import processes
 import training
@@ -217,28 +216,6 @@ class TlsClusterTest(TlsCase):
         denied = self.run_dslide(*doctor, *self.flags("trainer"))
         assert_ended(denied, FAILURE)
         assert "use a certificate with the role reader or operator" in denied.stdout
-
-    def test_wrong_material_is_a_start_error_that_names_the_file(self) -> None:
-        shard = self.certificates / "shard"
-        wrong: list[tuple[list[Any], str]] = [
-            (["--tls-cert", "/nonexistent.crt", "--tls-key", f"{shard}.key"],
-             r"cannot read the certificate /nonexistent\.crt \(--tls-cert\)"),
-            (["--tls-cert", f"{shard}.crt", "--tls-key", self.certificates / "trainer.key"],
-             r"trainer\.key \(--tls-key\) does not belong to the certificate"),
-            (["--tls-cert", f"{shard}.crt"], r"--tls-key"),
-        ]
-        for program in ("dslide-coordinator", "dslide-shard"):
-            for flags, text in wrong:
-                assert_ended(self.start(program, *flags).finish(), USAGE, text)
-        # The environment spells the same; --print-config shows paths, and nothing of the files.
-        printed = self.start("dslide-shard", "--print-config", environment={
-            "DSLIDE_TLS_CERT": f"{shard}.crt", "DSLIDE_TLS_KEY": f"{shard}.key",
-            "DSLIDE_TLS_CA": str(self.certificates / "ca.crt"),
-            "DSLIDE_MAX_CONNECTIONS": "7"}).finish()
-        assert_ended(printed, OK)
-        assert f'tls-key = "{shard}.key"  # from DSLIDE_TLS_KEY' in printed.stdout
-        assert 'max-connections = "7"' in printed.stdout
-        assert "BEGIN" not in printed.stdout
 
 
 class HealthTest(ProcessCase):
