@@ -351,10 +351,11 @@ void ClusterClient::TopKAsync(const TopKCommand& query, Done<TopKReply> done) {
         }
         done(MergeTopK(*parts, batch, k));
       });
-  // Shard 0 last: it may answer on this thread, beside the others.
-  for (size_t s = impl_->shards.size(); s-- > 0;) {
+  for (size_t s = 0; s < impl_->shards.size(); ++s) {
+    const bool last = s + 1 == impl_->shards.size();
     impl_->shards[s]->TopKAsync(
         parts.empty() ? query : parts[s],
+        last ? ShardClient::Turn::kLast : ShardClient::Turn::kOthersFollow,
         [fan_in, s](absl::StatusOr<TopKReply> reply) { fan_in->Set(s, std::move(reply)); });
   }
 }

@@ -35,11 +35,9 @@ using Stub = v1::ShardService::Stub;
 // them, or a scan of all rows, shards had better work side by side.
 constexpr int64_t kFewQueries = 4;
 
-// A hashed search reads megabytes of a shard: the other shards begin theirs before shard 0, which
-// whoever asks all of them asks last.
-bool IsLittle(const TopKCommand& query, ShardId shard) {
+bool IsLittle(const TopKCommand& query, ShardClient::Turn turn) {
   if (query.batch > kFewQueries) return false;
-  return !query.candidates.empty() || (query.hashed && shard == ShardId(0));
+  return !query.candidates.empty() || (query.hashed && turn == ShardClient::Turn::kLast);
 }
 
 bool IsLittle(const StepOp& op) {
@@ -363,13 +361,13 @@ void ShardClient::ReadAsync(const ReadCommand& command, ActivationType activatio
       });
 }
 
-void ShardClient::TopKAsync(const TopKCommand& command, Done<TopKReply> done) {
+void ShardClient::TopKAsync(const TopKCommand& command, Turn turn, Done<TopKReply> done) {
   impl_->Ask<v1::TopKRequest, v1::TopKResponse>(
       {.name = "TopK",
        .method = WireMethod::kTopK,
        .remote = &Stub::async_interface::TopK,
        .local = &LocalShard::TopK},
-      IsLittle(command, impl_->shard),
+      IsLittle(command, turn),
       [&](v1::TopKRequest* request) {
         wire::EncodeTopKRequest(command, ActivationType::kF32, request);
       },

@@ -122,7 +122,10 @@ class ShardClient {
   // A few queries of little work are answered on this thread, before the return, by a shard of this
   // process that has nothing else to do.
   void ReadAsync(const ReadCommand& command, ActivationType activations, Done<ReplyBody> done);
-  void TopKAsync(const TopKCommand& command, Done<TopKReply> done);
+  // The same, but that a search, which reads megabytes, is answered here on the last turn only:
+  // other shards would begin theirs after it.
+  enum class Turn { kOthersFollow, kLast };
+  void TopKAsync(const TopKCommand& command, Turn turn, Done<TopKReply> done);
 
  private:
   struct Impl;

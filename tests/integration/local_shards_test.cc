@@ -281,10 +281,11 @@ TEST_F(LocalShardsTest, AnAnswerAfterTheDeadlineIsAnErrorInTheWordsOfGrpc) {
   ShardClient client(*channel, shard.shard, shard.address, options, &counters);
   absl::Status late;
   absl::Notification ready;
-  client.TopKAsync(Query(1, 3), [&](const absl::StatusOr<TopKReply>& answer) {
-    late = answer.status();
-    ready.Notify();
-  });
+  client.TopKAsync(Query(1, 3), ShardClient::Turn::kLast,
+                   [&](const absl::StatusOr<TopKReply>& answer) {
+                     late = answer.status();
+                     ready.Notify();
+                   });
   ready.WaitForNotification();
   EXPECT_EQ(late, absl::DeadlineExceededError(
                       "shard 0 at inproc:shard-0, TopK: Deadline Exceeded (request fixed)"));

@@ -139,8 +139,9 @@ LocalRow* TakeMostAlike(const CandidateSource& source, int64_t wanted, SelectScr
 }  // namespace
 
 void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
-               SelectScratch::Query& query) {
-  const int64_t num_tables = source.tables.num_tables();
+               int64_t most_tables, SelectScratch::Query& query) {
+  const int64_t all_tables = source.tables.num_tables();
+  const int64_t num_tables = most_tables == 0 ? all_tables : std::min(most_tables, all_tables);
   for (int64_t t = 0; t < num_tables; ++t) source.tables.PrefetchBucket(t, fingerprints[t]);
   query.codes.resize(source.codes.words_per_row());
   source.codes.Pack(fingerprints.data(), query.codes.data());

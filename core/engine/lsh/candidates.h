@@ -26,8 +26,9 @@ struct CandidateSource {
 // The first stage of a query: finds what will be read of its buckets and asks the memory system for
 // it. Packs its codes.
 //   fingerprints : [num_tables] of the codes, of which the first are the tables'.
+//   most_tables  : the first so many tables are read; 0: all of them.
 void FindReads(const CandidateSource& source, absl::Span<const uint32_t> fingerprints,
-               SelectScratch::Query& query);
+               int64_t most_tables, SelectScratch::Query& query);
 
 // The second stage. Puts to query.seen, once each, in an order of no meaning, the rows that share a
 // bucket with the query and look near to it. A row's likeness is the number of bits of its

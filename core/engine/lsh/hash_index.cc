@@ -267,7 +267,7 @@ void HashIndex::Select(absl::Span<const HashQuery> queries, int64_t budget, Sele
   const auto of = [&](int64_t i) -> SelectScratch::Query& { return scratch.queries[i % kStages]; };
   absl::Duration start = Now(scratch);
   for (int64_t i = 0; i < count + kStages - 1; ++i) {
-    if (i < count) FindReads(source, queries[i].fingerprints, of(i));
+    if (i < count) FindReads(source, queries[i].fingerprints, queries[i].most_tables, of(i));
     if (const int64_t k = i - 1; k >= 0 && k < count) {
       CollectCandidates(source, queries[k].labels, budget, scratch, of(k));
     }

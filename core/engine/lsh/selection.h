@@ -19,6 +19,8 @@ struct HashQuery {
   // have no place otherwise, by `draw_key`. Not for samples that share candidates.
   int64_t drawn = 0;
   uint64_t draw_key = 0;
+  // The first so many of the searched tables are looked into; 0: all of them.
+  int64_t most_tables = 0;
 };
 
 // What one sample touches on this shard.

@@ -344,11 +344,14 @@ HeadTable::Candidates HeadTable::Search(const RowReader& reader, absl::Span<cons
   std::vector<std::vector<LocalRow>> found(static_cast<size_t>(batch));
   ParallelFor(parallelism, batch, /*grain=*/4, [&](int64_t query, int) {
     SearchScratch& scratch = ThreadScratch();
-    const auto mine = fingerprints.subspan(static_cast<size_t>(query * num_tables),
-                                           static_cast<size_t>(num_tables));
+    const int64_t from_buckets = budget / kBudgetPerBucketRow;
+    // To look into a table costs as much as to score several rows.
+    const HashQuery asked = {.fingerprints = fingerprints.subspan(query * num_tables, num_tables),
+                             .labels = {},
+                             .most_tables = std::max<int64_t>(from_buckets, 1)};
     std::vector<LocalRow>& rows = found[static_cast<size_t>(query)];
     Selection selection;
-    index_->Select(mine, /*labels=*/{}, budget / kBudgetPerBucketRow, scratch.select, selection);
+    index_->Select({&asked, 1}, from_buckets, scratch.select, {&selection, 1});
     for (const LocalRow row : selection.active) {
       if (!longest->Has(row)) rows.push_back(row);
     }

@@ -74,7 +74,7 @@ LongRows LongRows::Measure(const RowReader& reader, absl::Span<const float> mean
   }
   rows.rows_ = std::move(order);
   rows.Round(reader, parallelism);
-  if (dim > kFewColumns && most >= 2 * kLeastNear) {
+  if (dim > kFewColumns && most >= kFewRows) {
     rows.MeasureDirections(reader, mean, squares, parallelism);
   }
   return rows;
@@ -150,7 +150,7 @@ bool LongRows::Has(LocalRow row) const {
 
 void LongRows::FindNear(absl::Span<const float> hidden, int64_t count, LongRowsScratch& scratch,
                         std::vector<LocalRow>& found) const {
-  const int64_t near = std::max(kLeastNear, kNearPerWanted * count);
+  const int64_t near = std::max({kLeastNear, whole_.size() / kRowsPerNear, kNearPerWanted * count});
   if (has_first_pass() && 2 * near <= whole_.size() && WholeVector::Rounds(hidden)) {
     scratch.along.resize(RowDirections::kCount);
     directions_.Project(hidden.data(), scratch.along.data());

@@ -39,10 +39,13 @@ class LongRows {
   static constexpr int64_t kMostBytes = int64_t{64} << 20;
   // Rows of so many columns have no first pass: it takes as long as it saves.
   static constexpr int64_t kFewColumns = 4 * RowDirections::kCount;
-  // The first pass leaves so many rows for each that is wanted, and at least kLeastNear; where that
-  // is more than half of them there is none.
+  // Nor have fewer rows than these.
+  static constexpr int64_t kFewRows = 2048;
+  // The first pass leaves one row of so many, and at least so many for each that is wanted; where
+  // that is more than half of them there is none.
+  static constexpr int64_t kRowsPerNear = 32;
   static constexpr int64_t kNearPerWanted = 4;
-  static constexpr int64_t kLeastNear = 1024;
+  static constexpr int64_t kLeastNear = 256;
   // Nor is there one where the directions hold less than this of the squares of the rows.
   static constexpr double kLeastHeld = 0.4;
 

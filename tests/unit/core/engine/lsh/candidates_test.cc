@@ -1,6 +1,7 @@
 #include "core/engine/lsh/candidates.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -61,8 +62,8 @@ class CandidatesTest : public ::testing::TestWithParam<Shape> {
 
   // Both stages; how many rows were seen.
   int64_t Collect(const CandidateSource& source, const std::vector<uint32_t>& query,
-                  const std::vector<LocalRow>& labels, int64_t budget) {
-    FindReads(source, query, query_);
+                  const std::vector<LocalRow>& labels, int64_t budget, int64_t most_tables = 0) {
+    FindReads(source, query, most_tables, query_);
     CollectCandidates(source, labels, budget, scratch_, query_);
     return query_.num_seen;
   }
@@ -128,6 +129,25 @@ TEST_P(CandidatesTest, AreAtLeastThreeForEachPlaceButFewOfMany) {
     }
   }
   EXPECT_GT(filtered, 0);
+}
+
+TEST_P(CandidatesTest, OfTheFirstTablesAreWhatThoseHold) {
+  const CandidateSource source = {
+      .tables = tables_, .codes = codes_, .start_key = 1, .read_cap = 4096, .ranked_per_active = 0};
+  const std::vector<uint32_t> query = Near(/*family=*/1, /*id=*/9000);
+  for (const int64_t most : {int64_t{1}, int64_t{2}, spec_.num_tables, spec_.num_tables + 5}) {
+    std::vector<LocalRow> expected;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const auto end = query.begin() + std::min(most, spec_.num_tables);
+      if (!std::equal(query.begin(), end, rows_[r].begin(), std::not_equal_to<uint32_t>())) {
+        expected.emplace_back(static_cast<uint32_t>(r));
+      }
+    }
+    const int64_t count = Collect(source, query, {}, /*budget=*/kRows, most);
+    std::vector<LocalRow> got(query_.seen.begin(), query_.seen.begin() + count);
+    std::sort(got.begin(), got.end());
+    EXPECT_EQ(got, expected) << most << " tables";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CandidatesTest,

@@ -17,7 +17,7 @@ namespace dslide {
 namespace {
 
 constexpr int64_t kPassDim = LongRows::kFewColumns + 32;
-constexpr int64_t kPassRows = 3 * LongRows::kLeastNear;
+constexpr int64_t kPassRows = LongRows::kFewRows + 1024;
 constexpr int64_t kPassQueries = 20;
 constexpr int64_t kPassRank = 24;
 
@@ -127,7 +127,7 @@ TEST(FirstPassTest, RowsOfManyDimensionsHaveNone) {
 }
 
 TEST(FirstPassTest, FewRowsHaveNone) {
-  EXPECT_FALSE(MakeWide(kPassRank, 2 * LongRows::kLeastNear - 1).Measure().has_first_pass());
+  EXPECT_FALSE(MakeWide(kPassRank, LongRows::kFewRows - 1).Measure().has_first_pass());
 }
 
 TEST(FirstPassTest, WhoWantsManyRowsIsGivenThemWithoutOne) {
