@@ -14,7 +14,7 @@ import training
 from process_case import ProcessCase
 from processes import Finished, assert_ended
 
-OK, FAILURE, USAGE = range(3)
+OK, USAGE = 0, 2
 LABELS, MORE_LABELS = 400, 450
 Rankings = list[list[dict[str, Any]]]
 
