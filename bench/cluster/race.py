@@ -66,6 +66,7 @@ class Options:
     dense: dense_baseline.Sizes
     min_repeats: int
     max_repeats: int
+    rates: Sequence[str] = RATES
 
 
 class Race:
@@ -79,12 +80,12 @@ class Race:
             data = data_sets.find(self._options.data, started, started.directory)
             say(f"Time to equal accuracy on {data.name}")
             parallel = []
-            for rate in RATES:
+            for rate in self._options.rates:
                 self._network.shape(rate)
                 parallel.append(side(_DDP, rate, *self._data_parallel(data)))
             target = TARGET_SHARE * parallel[0]["best_p_at_1"]
             say(f"  the accuracy to reach is P@1 {target:.4f}")
-            ours = [one for rate in RATES for one in self._dslide(rate, data, target)]
+            ours = [one for rate in self._options.rates for one in self._dslide(rate, data, target)]
             baseline = self._baseline(data, parallel[0]["curve"])
             with open(data.train, encoding="ascii") as file:
                 points, features, labels = map(int, file.readline().split())
@@ -187,7 +188,7 @@ class Race:
             say(f"skipped: {reason}")
             return []
         result = []
-        for rate in RATES:
+        for rate in self._options.rates:
             self._network.shape(rate)
             figures = dense_baseline.exchange(self._network, worker, self._options.dense)
             step = figures["compute_seconds"] + figures["all_reduce_seconds"]

@@ -94,6 +94,9 @@ def train(result):
     return "\n\n".join(parts)
 
 
+RATES = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
+
+
 def cluster(result):
     dense = result.get("dense") or {}
     parts = [table(["two shards, one trainer", "1 Gbit/s", "100 Mbit/s"], [
@@ -121,10 +124,11 @@ def cluster(result):
 
 def data_parallel(result):
     """PyTorch's DistributedDataParallel on the same data as the tables above."""
-    runs = [result["data_parallel"][rate] for rate in ("1gbit", "100mbit")]
-    ours = [result["samples_per_second_1gbit"], result["samples_per_second_100mbit"]]
+    rates = result["data_parallel"]
+    runs = list(rates.values())
+    ours = [result[f"samples_per_second_{rate}"] for rate in rates]
     return table([f"PyTorch {runs[0]['torch']}, DistributedDataParallel over gloo, 2 workers",
-                  "1 Gbit/s", "100 Mbit/s"], [
+                  *(RATES[rate] for rate in rates)], [
         ["a step, s", *(number(run["step_seconds"]) for run in runs)],
         ["spread", *(spread(run) for run in runs)],
         ["samples/s", *(number(run["samples_per_second"]) for run in runs)],
@@ -137,13 +141,12 @@ def data_parallel(result):
 def race(result):
     """Time to equal accuracy; a training that ended before it has reached it says when that was."""
     target = result["target_p_at_1"]
-    titles = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
     order = list(dict.fromkeys(one["title"] for one in result["sides"]))
     rows = []
     for one in sorted(result["sides"], key=lambda one: order.index(one["title"])):
         reached = one["seconds_to_target"]
         seconds = f"> {number(one['seconds'])}" if reached is None else number(reached)
-        rows.append([f"{one['title']}, {titles[one['rate']]}", seconds, f"{one['best_p_at_1']:.3f}",
+        rows.append([f"{one['title']}, {RATES[one['rate']]}", seconds, f"{one['best_p_at_1']:.3f}",
                      number(one["samples_per_second"]), number(one["bytes_per_sample"])])
     shape = (f"{result['data']}: {number(result['points'])} points, {number(result['labels'])} labels, "
              f"{result['hidden']} hidden units; P@1 {target:.3f} is "

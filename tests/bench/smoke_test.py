@@ -142,10 +142,9 @@ def test_cluster(run_script: Run) -> None:
     if result["race"] is None:
         assert "skipped: PyTorch" in stderr
     else:
-        for rate in ("1gbit", "100mbit"):
-            assert_positive(result["data_parallel"][rate], "samples_per_second",
-                            "bytes_per_sample_and_worker")
-        assert {one["rate"] for one in result["race"]["sides"]} == {"1gbit", "100mbit"}
+        assert_positive(result["data_parallel"]["1gbit"], "samples_per_second",
+                        "bytes_per_sample_and_worker")
+        assert {one["rate"] for one in result["race"]["sides"]} == {"1gbit"}
         for one in result["race"]["sides"]:
             assert_positive(one, "seconds", "samples_per_second", "bytes_per_sample")
     left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)

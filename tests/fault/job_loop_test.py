@@ -35,6 +35,6 @@ def test_what_is_a_violation(found: dict[str, Any], violations: dict[str, int]) 
 
 @pytest.mark.usefixtures("bin_dir")
 def test_a_job_has_its_epochs_whoever_is_killed(tmp_path: pathlib.Path) -> None:
-    result = job_loop.run(job_loop.Settings(5, KILLS), tmp_path)
+    result = job_loop.run(job_loop.Settings(5, KILLS, joins=2), tmp_path)
     assert result["violations"] == {}, result
     assert {kind: result[f"{kind}_kills"] for kind in KILLS} == KILLS

@@ -302,8 +302,10 @@ class ArchiveTest(FilesCase):
                 ("a.txt", POINTS.encode("utf-16"), USAGE, "UTF-16: save it as UTF-8")):
             path = self.directory / name
             path.write_bytes(content)
-            for command in (["data", "info", path], ["train", "--text", "--data", path]):
-                assert_ended(self.run_dslide(*command), code, f"{path}.*{why}")
+            assert_ended(self.run_dslide("data", "info", path), code, f"{path}.*{why}")
+        self.data = self.directory / "cut.gz"
+        self.train(code=DATA_LOSS, says="truncated or corrupt")
+        self.data = self.directory / "ok.txt"
         self.data.write_bytes(bz2.compress(points))
         self.train()
 

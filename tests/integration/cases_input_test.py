@@ -29,6 +29,8 @@ FILES = {
     "a b/tr ain.txt": OK_DATA,
     "a b/features.txt": "web\nserver\nmail\nfont\ngame\nlib\n",
     "none.txt": "3 4 3\n 0:1\n 1:1\n 2:1\n",
+    "rows.json": '{"name": "a", "tables": [{"name": "input", "role": "embedding", "dim": 8,'
+                 ' "rows": 5}, {"name": "labels", "role": "head", "dim": 8}]}',
     "huge.txt": "1 2000000000 10\n0 5:1\n",
     "hugel.txt": "1 10 2000000000\n0 5:1\n",
     "half.txt": "10 2 2\n" + "0 0:1\n" * 4 + " 1:1\n" * 6,
@@ -93,10 +95,19 @@ VARIABLES = [
         "DSLIDE_MEMORY_BUDGET": "", "DSLIDE_THREADS": "", "DSLIDE_LISTEN": " 127.0.0.1:0 "}),
     Case(["--check-config"], OK, program="dslide-coordinator", environment={
         "DSLIDE_SHARDS": "", "DSLIDE_DRAIN_TIMEOUT": "", "DSLIDE_TLS_CERT": ""}),
+    *(Case(["--check-config", "--listen", "0.0.0.0:7000"], USAGE,
+           [r"refusing to serve plaintext on 0\.0\.0\.0:7000.*--insecure"], program=program)
+      for program in ("dslide-shard", "dslide-coordinator")),
     Case(["--check-config", "--listen", "127.0.0 .1:0"], USAGE, ["127.0.0 .1.* is no host"],
          program="dslide-shard"),
 ]
 DATA = [
+    Case(train(data="absent"), USAGE, ["cannot open absent: No such file"]),
+    Case(train("--model", "absent"), USAGE, ["--model absent: cannot be read"]),
+    Case(["eval", "--data", "ok.txt", "--model-dir", "absent"], USAGE,
+         ["--model-dir absent: holds no model; make one with"]),
+    Case(train("--model", "rows.json"), USAGE,
+         ['table "input" of the model has 5 rows, .* has 6 features.*; set "rows" to 0']),
     Case(["data", "info", "huge.txt"], USAGE, ["huge.txt:1: 2000000000 features .* MiB"]),
     Case(["data", "info", "hugel.txt"], USAGE, ["hugel.txt:1: .* 2000000000 labels: .* MiB"]),
     Case(train(data="huge.txt"), USAGE, ["huge.txt:1: 2000000000 features"]),

@@ -4,7 +4,6 @@ that shards that lose their disks come back as they were.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 import shutil
@@ -54,12 +53,12 @@ class CheckpointCase(failures_test.FailureTest):
         self.shards[number].process.kill()
         self.shards[number] = self.start_shard(self.coordinator, *self.shard_arguments[number])
 
-    def held(self, model: str = "model") -> list[Any]:
+    def held(self) -> list[Any]:
         """What each shard holds: counts of updates and digests of rows and optimizer states."""
         found = []
         for shard in self.shards:
             with Connection(shard.address) as connection:
-                found.append(shard_client.describe_model(connection, model))
+                found.append(shard_client.describe_model(connection, "model"))
         return found
 
     def damage(self, shard: int, below: pathlib.Path | None = None) -> pathlib.Path:
@@ -94,7 +93,7 @@ class ClusterCheckpointTest(CheckpointCase):
 
     def test_a_shard_with_the_rows_of_an_earlier_stop_goes_back_too(self) -> None:
         self.start_parts_with("--checkpoint-interval", "off")
-        self.finish(self.train())
+        self.train_model("--cluster", self.coordinator.address)
         assert_ended(self.shards[1].process.stop(signal.SIGTERM), failures_test.OK)
         self.shards[1] = self.start_shard(self.coordinator, *self.shard_arguments[1])
         trainer = self.train("--job", "second")
@@ -124,7 +123,7 @@ class ClusterCheckpointTest(CheckpointCase):
 
     def test_an_increment_is_shown_copied_and_restored(self) -> None:
         self.start_parts_with("--checkpoint-interval", "off")
-        self.finish(self.train())
+        self.train_model("--cluster", self.coordinator.address)
         full, increment = self.checkpoint("create"), self.checkpoint("create")
         assert (full["kind"], full["written_bytes"]) == ("full", full["bytes"])
         assert increment["kind"] == "incremental"
@@ -142,35 +141,6 @@ class ClusterCheckpointTest(CheckpointCase):
         shutil.rmtree(self.directory / "shard-1" / "images" / f"checkpoint-{2:020}")
         assert self.checkpoint("restore", "--from", copies, "--yes")["checkpoint_id"] == 2
         assert self.precision("--cluster", self.coordinator.address) == before
-
-    def test_a_training_goes_on_from_a_restored_checkpoint_as_it_went_on_without(self) -> None:
-        spec = self.write("spec.json", json.dumps({
-            "name": "continued",
-            "tables": [
-                {"name": "input", "role": "embedding", "dim": 16, "bias_row": True},
-                # Hash tables that are built anew in each portion of steps.
-                {"name": "labels", "role": "head", "dim": 16, "head": {
-                    "max_active": 60, "tail_rows": 40, "hash": {
-                        "codes_per_table": 4, "num_tables": 12, "rebuild_every_steps": 5}}}],
-            "training": {"batch_size": 32, "chunk_samples": 128, "max_epochs": 1000000,
-                         "validation_fraction": 0.0}}))
-        self.start_parts_with("--checkpoint-interval", "off")
-        cluster = ("--cluster", self.coordinator.address, "--data", self.data, "--threads", 1)
-
-        def trained() -> Any:
-            """What the shards hold, and what hashing finds, after some steps more."""
-            assert_ended(self.run_dslide("train", "-q", *cluster, "--model", spec, "--job", "one",
-                                         "--steps", 12), failures_test.OK)
-            predicted = self.run_dslide("predict", *cluster, "--name", "continued", "--hashed",
-                                        "-k", 3, "-o", "json")
-            assert_ended(predicted, failures_test.OK)
-            return self.held("continued"), predicted.stdout
-
-        trained()
-        taken = self.checkpoint("create")["checkpoint_id"]
-        never_stopped = trained()
-        self.checkpoint("restore", taken, "--yes")
-        assert trained() == never_stopped
 
     def test_a_damaged_part_is_named_and_nothing_is_restored(self) -> None:
         self.start_parts_with("--checkpoint-interval", "off")

@@ -17,7 +17,7 @@ import pytest
 from process_case import ProcessCase
 from processes import PATIENCE_SECONDS, assert_ended
 
-OK, USAGE = 0, 2
+OK = 0
 
 # The line up to the cursor, and what completes it, among others with False.
 CASES: list[tuple[str, set[str], bool]] = [
@@ -132,6 +132,3 @@ class CompletionTest(ProcessCase):
                              f"source {self.script('fish')}; complete -C '{line}'")
             assert_completed({entry.split("\t")[0].rstrip("/") for entry in found}, expected,
                              all_of_them, line)
-
-    def test_another_shell_is_refused(self) -> None:
-        assert_ended(self.run_dslide("completion", "tcsh"), USAGE, "tcsh")

@@ -54,16 +54,6 @@ class ComponentGrowthTest(shard_crash_test.ShardTrainingTest):
         path.write_text(json.dumps(spec))
         return path
 
-    def start_shards(self, shards: int) -> None:
-        self.coordinator = self.start_coordinator(shards=shards)
-        self.shards = [
-            shard_crash_test.LoggingShard(self, self.coordinator, number, "--durability", "log")
-            for number in range(shards)]
-
-    def command(self, *arguments: object) -> Finished:
-        return self.run_dslide(*arguments, "-q", "-o", "json", "--cluster",
-                               self.coordinator.address)
-
     def memory(self) -> Any:
         models = self.command("model", "list").json()["models"]
         return next(table for table in models[0]["tables"] if table["role"] == "memory")
@@ -91,12 +81,11 @@ class ComponentGrowthTest(shard_crash_test.ShardTrainingTest):
 
     def grow_twice(self, shards: int, kills: bool) -> Any:
         """By points that are appended, and by a training on all of them."""
-        self.start_shards(shards)
+        self.start_parts_with("--durability", "log", shards=shards)
 
         def kill(number: int) -> None:
             if kills:
-                self.shards[number].kill()
-                self.shards[number].start()
+                self.shards[number].crash()
 
         learn = ("--model", self.spec(), *SETTINGS, "--seed", 5)
         self.ended(self.command("train", "--data", self.first, "--job", "first", *learn))
@@ -134,10 +123,6 @@ class ComponentGrowthTest(shard_crash_test.ShardTrainingTest):
         self.keep_aside(f"of-{shards}-{kills}")
         return between, after
 
-    def keep_aside(self, name: str) -> None:
-        for number, _ in enumerate(self.shards):
-            (self.directory / f"shard-{number}").rename(self.directory / f"{name}-{number}")
-
     def test_new_labels_join_over_kills_and_for_any_number_of_shards(self) -> None:
         one = self.grow_twice(shards=1, kills=False)
         assert self.grow_twice(shards=2, kills=True) == one
@@ -160,14 +145,14 @@ class ComponentGrowthTest(shard_crash_test.ShardTrainingTest):
         assert self.best(self.predictions(*model)) == [*known, *LATEST]
 
     def test_points_of_another_order_are_refused(self) -> None:
-        self.start_shards(1)
+        self.start_parts_with("--durability", "log", shards=1)
         self.ended(self.command("train", "--data", self.first, "--job", "first", *SETTINGS))
         other = self.write_csv("other", (*LATER, *FRUIT))
         refused = self.command("train", "--data", other, "--job", "other", "--grow", *SETTINGS)
         assert_ended(refused, USAGE, "points never change", "dslide append --grow")
 
     def test_a_model_grows_by_no_points_that_it_would_not_take(self) -> None:
-        self.start_shards(1)
+        self.start_parts_with("--durability", "log", shards=1)
         self.ended(self.command("train", "--data", self.first, "--job", "first", *SETTINGS))
         before = self.command("model", "list").json()
         texts = self.of_cluster()

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import failures_test
-import processes
-from failures_test import DATA_LOSS, FAILURE, OK, UNREACHABLE, USAGE
+from failures_test import DATA_LOSS, FAILURE, OK, UNREACHABLE
 from processes import assert_ended
 
 SHARDS = 2
@@ -65,27 +64,3 @@ class DoctorTest(failures_test.FailureTest):
         largest.write_bytes(content)
         damaged = self.doctor("--data-dir", self.directory / "shard-1", code=DATA_LOSS)
         assert largest.name in self.worst(damaged)
-
-    def test_nobody_answers(self) -> None:
-        address = f"127.0.0.1:{processes.free_port()}"
-        result = self.doctor("--cluster", address, code=UNREACHABLE)
-        assert address in self.worst(result)
-
-    def test_a_model_directory(self) -> None:
-        directory = self.directory / "model"
-        trained = self.run_dslide("train", "--data", self.data, "--steps", 20, "--model-dir",
-                                  directory)
-        assert_ended(trained, OK)
-        # No cluster checkpoint was taken in so short a time.
-        whole = self.doctor("--data-dir", directory, code=OK)
-        assert whole["worst"] == "note"
-        assert "no cluster checkpoint" in self.worst(whole)
-        features = directory / "features.tsv"
-        text = features.read_bytes()
-        features.write_bytes(bytes([text[0] ^ 1]) + text[1:])
-        damaged = self.doctor("--data-dir", directory, code=DATA_LOSS)
-        assert "features.tsv does not have its checksum" in self.worst(damaged)
-
-    def test_other_directories(self) -> None:
-        refused = self.start("dslide", "doctor", "--data-dir", self.directory).finish()
-        assert_ended(refused, USAGE, "holds nothing of a shard")

@@ -5,7 +5,6 @@ Exit codes: docs/start/commands.md for `dslide`, docs/operate/errors.md for the 
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import re
@@ -16,9 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import processes
-import pytest
 from process_case import ProcessCase
-from processes import Finished, Process, Server, assert_ended, metric, wait_until
+from processes import Process, Server, assert_ended, metric, wait_until
 
 OK, FAILURE, USAGE, CANNOT_LISTEN, UNREACHABLE, DATA_LOSS = range(6)
 SERVER_DATA_DIR = 4
@@ -101,54 +99,6 @@ class FailureTest(ProcessCase):
         assert process.members() == []
 
 
-class InputTest(FailureTest):
-    def test_a_malformed_line_is_named_by_file_line_and_column(self) -> None:
-        bad = self.write("bad.txt", "3 10 8\n1,3 2:0.5 7:1\n 4:2 9x:1\n5\n")
-        place = rf'{bad}:3:6: found "9x:1", expected feature:value'
-        self.assert_refused(USAGE, place, command=["train", "--data", bad])
-        self.assert_refused(USAGE, place, command=["data", "info", bad])
-        self.assert_refused(USAGE, place, command=["train", "--data", self.data, "--eval", bad])
-
-    def test_a_file_that_is_absent_is_named(self) -> None:
-        absent = self.directory / "absent"
-        self.assert_refused(USAGE, rf"cannot open {absent}: No such file",
-                            command=["train", "--data", absent])
-        self.assert_refused(USAGE, rf"--model {absent}: cannot be read",
-                            command=["train", "--data", self.data, "--model", absent])
-        self.assert_refused(USAGE, rf"--model-dir {absent}: holds no model; make one with",
-                            command=["eval", "--data", self.data, "--model-dir", absent])
-
-    def test_a_misspelt_flag_gets_the_nearest_one(self) -> None:
-        self.assert_refused(USAGE, "unknown option --modle; did you mean --model?",
-                            command=["train", "--data", self.data, "--modle", "x"])
-
-
-class SpecTest(FailureTest):
-    @pytest.mark.parametrize(("table", "change", "pattern"), [
-        (0, {"dimm": 8}, r'spec\.json: tables\[0\]\.dimm: unknown field; did you mean "dim"\?'),
-        (None, {"input_dropout": 1.5}, r"training\.input_dropout is 1\.5, must be in \[0, 1\)"),
-        (0, {"dim": -3}, r"tables\[0\]\.dim is -3, must be in \[1, 65536\]"),
-        (1, {"dim": 8}, r"tables\[1\]\.dim is 8, must be 16, the width of tables\[0\]"),
-        (0, {"rows": 5}, r'table "input" of the model has 5 rows, .* has 300 features'
-                         r'.*; set "rows" to 0')])
-    def test_what_is_wrong_with_a_spec_is_named(self, table: int | None, change: dict[str, Any],
-                                                pattern: str) -> None:
-        spec: dict[str, Any] = {
-            "name": "spoilt",
-            "tables": [
-                {"name": "input", "role": "embedding", "dim": 16, "bias_row": True},
-                {"name": "labels", "role": "head", "dim": 16, "head": {"max_active": 0}},
-            ],
-            "training": {"max_epochs": 1},
-        }
-        path = self.write("spec.json", json.dumps(spec))
-        command = ["train", "-q", "--data", self.data, "--steps", 1, "--model", path]
-        assert_ended(self.run_dslide(*command), OK)
-        (spec["training"] if table is None else spec["tables"][table]).update(change)
-        self.write("spec.json", json.dumps(spec))
-        self.assert_refused(USAGE, pattern, command=command)
-
-
 class IncompleteClusterTest(FailureTest):
     def commands(self, address: str) -> list[list[object]]:
         """Every command that needs a cluster."""
@@ -172,21 +122,6 @@ class IncompleteClusterTest(FailureTest):
             r"waiting for 1 of 2 shards to register \(missing: 1\): start each of them, "
             r"dslide-shard --coordinator .*\[NOT_ALL_SHARDS\]",
             commands=self.commands(coordinator.address))
-
-    def test_a_shard_has_left_and_the_coordinator_was_restarted(self) -> None:
-        own = ["--listen", f"127.0.0.1:{processes.free_port()}",
-               "--data-dir", self.directory / "catalog"]
-        coordinator, shards = self.start_parts(*own)
-        shards[1].process.stop()
-        coordinator.process.stop()
-        coordinator = self.start_coordinator(*own, shards=2)
-        self.assert_refused(UNREACHABLE, r"\(missing: 1\).*\[NOT_ALL_SHARDS\]",
-                            command=self.commands(coordinator.address)[0])
-
-    def test_plaintext_to_another_machine_needs_insecure(self) -> None:
-        for command in self.commands("192.0.2.1:7000"):
-            self.assert_refused(USAGE, r'"192\.0\.2\.1:7000" is another machine', "--insecure",
-                                command=command)
 
     def test_a_shard_is_down_when_training_starts(self) -> None:
         coordinator, shards = self.start_parts()
@@ -306,17 +241,6 @@ class StopTest(FailureTest):
             for server in [*shards, coordinator]:
                 assert_ended(server.process.stop(signal_number), OK, "stopped")
 
-    def test_a_shard_keeps_its_rows_when_it_is_stopped(self) -> None:
-        coordinator = self.start_coordinator(shards=1)
-        rows = ["--data-dir", self.directory / "rows"]
-        shard = self.start_shard(coordinator, *rows)
-        self.train_model("--cluster", coordinator.address)
-        before = self.precision("--cluster", coordinator.address)
-        assert_ended(shard.process.stop(), OK)
-        assert list((self.directory / "rows").glob("images/*.latest/FILES"))
-        self.start_shard(coordinator, *rows)
-        assert self.precision("--cluster", coordinator.address) == before
-
     def test_up_keeps_the_rows_when_it_is_stopped(self) -> None:
         rows = ["--data-dir", self.directory / "rows"]
         cluster = self.start_cluster(*rows, shards=2)
@@ -379,12 +303,6 @@ class DamageTest(FailureTest):
 
         self.assert_every_program_refuses("shard-1/images/*.latest/model-000/*.sst", flip)
 
-    def test_a_truncated_manifest(self) -> None:
-        for part in (0, 2):
-            self.assert_every_program_refuses(
-                "shard-1/images/*.latest/model-000/MANIFEST-*",
-                lambda content, part=part: content[:len(content) * part // 4])
-
     def test_a_damaged_catalog(self) -> None:
         path = self.damage("coordinator/catalog/CURRENT", lambda _: b"nothing\n")
         named = rf"{path.parent} is damaged.*restore it from a copy"
@@ -439,28 +357,3 @@ class MissingRowsTest(FailureTest):
                             command=["train", "--data", self.data, *model, "--resume",
                                      "--shards", 3])
         assert self.precision(*model) == before
-
-
-class CheckConfigTest(FailureTest):
-    GOOD = {"dslide-shard": "coordinator = 127.0.0.1:7000\n", "dslide-coordinator": "shards = 4\n"}
-
-    def check(self, program: str, text: str, *arguments: object) -> Finished:
-        path = self.write("server.conf", text)
-        return self.start(program, "--config", path, "--check-config", *arguments).finish()
-
-    @pytest.mark.parametrize(("program", "good"), GOOD.items())
-    def test_what_is_wrong_with_settings_is_named(self, program: str, good: str) -> None:
-        finished = self.check(program, good)
-        assert_ended(finished, OK)
-        assert finished.stderr == ""
-        # With its place and the nearest one.
-        assert_ended(self.check(program, good + "listn = 127.0.0.1:0\n"), USAGE,
-                     r"server\.conf:2: unknown key listn; did you mean listen\?")
-        assert_ended(self.check(program, good, "--listen", "0.0.0.0:7000"), USAGE,
-                     r"refusing to serve plaintext on 0\.0\.0\.0:7000", "--insecure")
-
-    def test_a_value_out_of_range_is_named_with_the_range(self) -> None:
-        assert_ended(self.check("dslide-coordinator", "shards = 0\n"), USAGE,
-                     r"shards: 0 is outside \[1, 1024\]")
-        assert_ended(self.check("dslide-shard", "", "--threads", "-1"), USAGE,
-                     r" --threads: -1 is outside \[0, 1024\]")

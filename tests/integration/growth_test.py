@@ -32,16 +32,6 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         assert_ended(made, OK)
         return path
 
-    def start_all(self, *coordinator_arguments: object) -> None:
-        self.coordinator = self.start_coordinator(*coordinator_arguments, shards=self.SHARDS)
-        self.shards = [
-            shard_crash_test.LoggingShard(self, self.coordinator, number, "--durability", "log")
-            for number in range(self.SHARDS)]
-
-    def command(self, *arguments: object) -> Finished:
-        return self.run_dslide(*arguments, "-q", "-o", "json", "--cluster",
-                               self.coordinator.address)
-
     def train_on(self, data: pathlib.Path, job: str, *arguments: object) -> Finished:
         return self.command("train", "--data", data, "--dim", 16, "--epochs", 1, "--job", job,
                             *arguments)
@@ -63,14 +53,13 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
                 for table in self.model()["tables"]]
 
     def test_a_running_training_goes_on_through_growth_and_kills(self) -> None:
-        self.start_all()
+        self.start_parts_with("--durability", "log")
         trainer = self.train()
         self.wait_for_steps(trainer, 20)
         assert self.grow(400, "--dry-run")["grown"] is False
         assert self.grow(400) == {"model": self.model()["name"], "table": "labels",
                                   "rows_before": LABELS, "rows": 400, "grown": True}
-        self.shards[0].kill()
-        self.shards[0].start()
+        self.shards[0].crash()
         self.wait_for_steps(trainer, 100)
         # One is away while another growth is asked for.
         self.shards[1].kill()
@@ -87,7 +76,7 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
             assert shard.acked_loss == 0
 
     def test_a_stream_with_labels_that_nobody_has_seen_trains_on(self) -> None:
-        self.start_all()
+        self.start_parts_with("--durability", "log")
         assert_ended(self.train_on(self.data, "first"), OK)
         refused = self.train_on(self.more, "more")
         assert_ended(refused, FAILURE, "has 260 features", "--grow", "dslide model grow")
@@ -101,20 +90,8 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
                               LABELS)
         assert_ended(shrunk, FAILURE, "never shrink")
 
-    def test_a_directory_grows_when_it_is_trained_further(self) -> None:
-        model = ("--model-dir", self.directory / "model")
-        settings = ("--dim", 16, "--epochs", 1, "-q")
-        assert_ended(self.run_dslide("train", "--data", self.data, *model, *settings), OK)
-        refused = self.run_dslide("train", "--data", self.more, *model, *settings, "--resume")
-        assert_ended(refused, FAILURE, "--grow")
-        for _ in range(2):
-            assert_ended(self.run_dslide("train", "--data", self.more, "--eval", self.more, *model,
-                                         *settings, "--resume", "--grow"), OK)
-            assert_ended(self.run_dslide("eval", "--data", self.more, *model), OK)
-        assert_ended(self.run_dslide("eval", "--data", self.data, *model), OK)
-
     def test_room_to_spare_takes_later_data_as_it_is(self) -> None:
-        self.start_all()
+        self.start_parts_with("--durability", "log")
         room = ("--label-headroom", 250, "--feature-headroom", 100)
         assert_ended(self.train_on(self.data, "first", *room), OK)
         expected = [(FEATURES + 101, FEATURES + 1), (LABELS + 250, LABELS)]
@@ -137,7 +114,7 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         return output
 
     def test_csv_files_keep_the_numbers_of_a_cluster(self) -> None:
-        self.start_all()
+        self.start_parts_with("--durability", "log")
         settings = ("--name", "fruit", *COLUMNS)
         learn = (*settings, "--grow", "--dim", 16, "--epochs", 20, "--batch-size", 8,
                  "--patience", 0, "--validation-fraction", 0)
@@ -165,7 +142,7 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         assert self.rows() == [(15, 7), (5, 2)]
 
     def test_two_trainings_bring_names_at_the_same_time(self) -> None:
-        self.start_all()
+        self.start_parts_with("--durability", "log")
         settings = ("--name", "fruit", *COLUMNS)
         first = self.write_csv("first", "plum", "apple")
         assert_ended(self.train_on(first, "first", *settings), OK)
@@ -215,7 +192,7 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         assert_ended(cut, USAGE, "cut otherwise")
 
     def test_data_with_other_names_grows_nothing(self) -> None:
-        self.start_all()
+        self.start_parts_with("--durability", "log")
         named = ("--name", "fruit")
         first = self.imported("first", self.write_csv("one", "plum", "apple"))
         more = self.imported("more", self.write_csv("two", "fig", "apple", "date"))
@@ -226,8 +203,8 @@ class GrowthTest(shard_crash_test.ShardTrainingTest):
         assert self.rows() == before
 
     def test_a_checkpoint_has_the_rows_of_its_time(self) -> None:
-        self.start_all("--data-dir", self.directory / "coordinator", "--checkpoint-interval",
-                       "off")
+        self.start_parts_with("--durability", "log", of_coordinator=(
+            "--data-dir", self.directory / "coordinator", "--checkpoint-interval", "off"))
         assert_ended(self.train_on(self.data, "first"), OK)
         assert_ended(self.command("checkpoint", "create"), OK)
         self.grow(MORE_LABELS)

@@ -3,69 +3,14 @@
 from __future__ import annotations
 
 import json
-import pathlib
 
+import failures_test
 import processes
-from process_case import ProcessCase
-from processes import Finished, Process, assert_ended, metric, wait_until
-
-OK, FAILURE, USAGE = range(3)
-INTERRUPTED = 130
+from failures_test import FAILURE, INTERRUPTED, OK, USAGE
+from processes import Finished, Process, assert_ended
 
 
-# Of the coordinator, in one job. Others are killed with it in tests/fault/job_loop_test.py.
-KILLS = 12
-
-
-class JobLifeCase(ProcessCase):
-    def set_up(self) -> None:
-        super().set_up()
-        self.data: pathlib.Path = self.directory / "data.txt"
-        assert_ended(self.run_dslide("data", "gen", "--output", self.data, "--points", 2000,
-                                     "--features", 300, "--labels", 400), OK)
-
-
-class KilledCoordinatorTest(JobLifeCase):
-    def test_a_job_has_its_epochs_however_often_its_coordinator_is_killed(self) -> None:
-        own = ["--listen", f"127.0.0.1:{processes.free_port()}",
-               "--data-dir", self.directory / "coordinator"]
-        coordinator = self.start_coordinator(*own, shards=2)
-        for shard in range(2):
-            self.start_shard(coordinator, "--data-dir", self.directory / f"shard-{shard}")
-        # 28 chunks of 16 steps an epoch.
-        settings = ["train", "--data", self.data, "--epochs", 14, "--batch-size", 4, "-o", "json"]
-        undisturbed = self.run_dslide(*settings, "--shards", 2).json()
-        settings += ["--cluster", coordinator.address]
-        trainer = self.start("dslide", *settings, "--admin", "127.0.0.1:0")
-        page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
-        kills = 0
-        while kills < KILLS and trainer.running():
-            seen = metric(page, "dslide_trainer_steps_total") or 0
-
-            def goes_on(seen: float = seen) -> bool:
-                return (not trainer.running()
-                        or (metric(page, "dslide_trainer_steps_total") or 0) > seen + 4)
-
-            wait_until(goes_on, lambda: "steps after a restart")
-            coordinator.process.kill()
-            coordinator = self.start_coordinator(*own, shards=2)
-            kills += 1
-        ended = trainer.finish()
-        assert_ended(ended, OK)
-        assert "forgotten" not in ended.stderr, ended
-        assert kills == KILLS, "the training was over before"
-        [job] = self.run_dslide("job", "list", "--cluster", coordinator.address, "-o",
-                                "json").json()["jobs"]
-        assert job["finished"] and not job["cancelled"], job
-        trained = ended.json()
-        assert trained["epochs"] == undisturbed["epochs"], (trained, undisturbed)
-        assert trained["steps"] == undisturbed["steps"], (trained, undisturbed)
-        for _ in range(2):
-            joined = self.run_dslide(*settings).json()
-            assert joined["steps"] == 0, joined
-
-
-class JobLifeTest(JobLifeCase):
+class JobLifeTest(failures_test.FailureTest):
     def set_up(self) -> None:
         super().set_up()
         self.cluster = self.start_cluster(shards=2)
@@ -78,19 +23,9 @@ class JobLifeTest(JobLifeCase):
                           self.cluster.address, "--admin", "127.0.0.1:0", "-o", "json",
                           *arguments)
 
-    def wait_for_steps(self, trainer: Process, beyond: float = 0) -> float:
-        """Six more than `beyond`."""
-        page = trainer.wait_for_stderr(r"http://(\S+)/metrics").group(1)
-
-        def steps() -> float:
-            return metric(page, "dslide_trainer_steps_total") or 0
-
-        wait_until(lambda: steps() >= beyond + 6, lambda: "6 steps", alive=[trainer])
-        return steps()
-
     def test_a_job_is_cancelled_forgotten_and_begun_anew(self) -> None:
         trainer = self.train("--job", "night", "--epochs", 100000, "--validation-fraction", 0)
-        self.wait_for_steps(trainer)
+        self.wait_for_steps(trainer, 6)
         [job] = self.ask("job", "list").json()["jobs"]
         assert (job["job"], job["trainers"], job["finished"]) == ("night", 1, False), job
         assert self.ask("job", "describe", "night").json()["max_epochs"] == 100000
@@ -110,12 +45,12 @@ class JobLifeTest(JobLifeCase):
         assert self.ask("job", "delete", "night", "--yes").json()["deleted"]
         assert_ended(self.ask("job", "describe", "night"), USAGE, "dslide job list")
         anew = self.train("--job", "night", "--epochs", 100000, "--validation-fraction", 0)
-        self.wait_for_steps(anew)
+        self.wait_for_steps(anew, 6)
         assert_ended(anew.stop(), INTERRUPTED)
 
     def test_a_model_goes_with_its_jobs_but_not_while_it_is_trained(self) -> None:
         trainer = self.train("--job", "day", "--epochs", 100000, "--validation-fraction", 0)
-        self.wait_for_steps(trainer)
+        self.wait_for_steps(trainer, 6)
         [model] = self.ask("model", "list").json()["models"]
         name = model["name"]
         assert self.ask("model", "describe", name).json() == model
@@ -137,12 +72,12 @@ class JobLifeTest(JobLifeCase):
 
         going, stopped = begin("wide", "going", 100000), begin("narrow", "stopped", 100000)
         done = begin("narrow", "done", 2)
-        self.wait_for_steps(going)
-        self.wait_for_steps(stopped)
+        self.wait_for_steps(going, 6)
+        self.wait_for_steps(stopped, 6)
         assert_ended(done.finish(), OK)
         grown = self.ask("model", "grow", "wide", "--table", "labels", "--rows", 500).json()
         assert (grown["rows_before"], grown["rows"], grown["grown"]) == (400, 500, True)
-        self.wait_for_steps(going, beyond=self.wait_for_steps(going))
+        self.wait_for_steps(going, self.steps(going) + 6)
         assert {model["name"]: model["tables"][1]["rows"]
                 for model in self.ask("model", "list").json()["models"]} == {
                     "narrow": 400, "wide": 500}

@@ -34,12 +34,14 @@ class OwnDataTest(ProcessCase):
         assert_ended(trained, OK)
         return json.loads(trained.stdout.splitlines()[-1])
 
-    def first_label(self, model: pathlib.Path, text: str) -> str:
-        finished = self.run_dslide("predict", "--model-dir", model, "--text", text, "-k", 1, "-o",
-                                   "json")
+    def first_labels(self, model: pathlib.Path, texts: list[str]) -> list[str]:
+        source = self.directory / "texts.csv"
+        with source.open("w", newline="", encoding="utf-8") as out:
+            csv.writer(out).writerows([("body",), *((text,) for text in texts)])
+        finished = self.run_dslide("predict", "--model-dir", model, "--data", source,
+                                   "--text-column", "body", "-k", 1, "-o", "json")
         assert_ended(finished, OK)
-        name: str = json.loads(finished.stdout)["predictions"][0]["name"]
-        return name
+        return [json.loads(line)["predictions"][0]["name"] for line in finished.stdout.splitlines()]
 
     def importing(self, *arguments: object) -> Finished:
         return self.run_dslide("data", "import", *arguments, "-o", "json")
@@ -62,20 +64,17 @@ class OwnDataTest(ProcessCase):
         for model in (kept, direct):
             assert (model / "tokenizer.json").read_text() == (
                 output / "tokenizer.json").read_text()
-            for subject, words in WORDS.items():
-                for word in words:
-                    assert self.first_label(model, word.upper()) == subject
-                    assert self.first_label(model, f"»{word.lower()}«, unknown") == subject
+            texts = {text: subject for subject, words in WORDS.items() for word in words
+                     for text in (word.upper(), f"»{word.lower()}«, unknown")}
+            assert self.first_labels(model, list(texts)) == list(texts.values())
+        asked = self.run_dslide("predict", "--model-dir", kept, "--text", "COMPILER", "-k", 1)
+        assert "C#" in asked.stdout
         evaluated = self.run_dslide("eval", "--model-dir", direct, "--data", source, *columns,
                                     "-o", "json")
         assert_ended(evaluated, OK)
         assert json.loads(evaluated.stdout)["p_at_1"] == 1.0
-        source.write_text("body\n" + "".join(f"\"{words[0]},\n x\"\n" for words in WORDS.values()))
-        predicted = self.run_dslide("predict", "--model-dir", kept, "--data", source,
-                                    "--text-column", "body", "-k", 1, "-o", "json")
-        assert_ended(predicted, OK)
-        assert [json.loads(line)["predictions"][0]["name"]
-                for line in predicted.stdout.splitlines()] == list(WORDS)
+        over_lines = [f"{words[0]},\n x" for words in WORDS.values()]
+        assert self.first_labels(kept, over_lines) == list(WORDS)
         assert not list(self.directory.glob("dslide-import-*"))
 
     def test_json_lines_name_the_place_of_what_is_wrong(self) -> None:

@@ -11,6 +11,7 @@ import urllib.parse
 import browser
 import processes
 import pytest
+import training
 from browser import DESK, PHONE, Page
 from process_case import ProcessCase
 from processes import assert_ended
@@ -25,16 +26,12 @@ WORDS = ["apple", "cherry", "lemon", "melon", "olive", "peach", "pear", "plum"]
 
 def write_words(directory: pathlib.Path) -> None:
     """Data of words: each is the name of a label, and of a feature that says it; two are rare."""
-    for names in ("features.txt", "labels.txt"):
-        (directory / names).write_text("\n".join(WORDS) + "\n")
     labels = [label for at, label in enumerate(range(len(WORDS)))
               for _ in range((2, 6, 60, 150)[at // 2])]
     points = [f"{label} {label}:1 {(label + 1) % len(WORDS)}:0.2" for label in labels]
-    (directory / "train.txt").write_text(
-        "\n".join([f"{len(points)} {len(WORDS)} {len(WORDS)}", *points]) + "\n")
-    tests = [f"{label} {label}:1" for label in range(len(WORDS))]
-    (directory / "test.txt").write_text(
-        "\n".join([f"{len(tests)} {len(WORDS)} {len(WORDS)}", *tests]) + "\n")
+    training.write_words(directory, WORDS, points)
+    training.write_words(directory, WORDS, [f"{label} {label}:1" for label in range(len(WORDS))],
+                         "test.txt")
 
 
 class PagesTest(ProcessCase):

@@ -10,10 +10,11 @@ from typing import Any
 import processes
 import serve_test
 import shard_crash_test
+import training
 from process_case import ProcessCase
 from processes import Finished, assert_ended
 
-OK, FAILURE, USAGE = range(3)
+OK, USAGE = 0, 2
 LABELS, MORE_LABELS = 400, 450
 Rankings = list[list[dict[str, Any]]]
 
@@ -34,18 +35,18 @@ def rankings_of(asked: Finished) -> Rankings:
 class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
     """Exact and hashed predictions of a network, on shards with a command log."""
 
+    STEPS = 200
+
     def set_up(self) -> None:
         super().set_up()
+        # Some points are ranked, all are trained on.
+        shape, *points = self.data.read_text().splitlines()
+        some = points[:100]
+        self.asked = self.write("asked.txt", "\n".join([
+            f"{len(some)} {shape.split(maxsplit=1)[1]}", *some, ""]))
         self.own = ("--listen", f"127.0.0.1:{processes.free_port()}", "--data-dir",
                     self.directory / "coordinator", "--checkpoint-interval", "off")
-        self.coordinator = self.start_coordinator(*self.own, shards=self.SHARDS)
-        self.shards = [
-            shard_crash_test.LoggingShard(self, self.coordinator, number, "--durability", "log")
-            for number in range(self.SHARDS)]
-
-    def command(self, *arguments: object) -> Finished:
-        return self.run_dslide(*arguments, "-q", "-o", "json", "--cluster",
-                               self.coordinator.address)
+        self.start_parts_with("--durability", "log", of_coordinator=self.own)
 
     def train_on(self, data: pathlib.Path, job: str) -> Finished:
         return self.command("train", "--data", data, "--dim", 16, "--epochs", 1, "--job", job)
@@ -58,7 +59,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
     def ranked(self, *arguments: object) -> Rankings:
         """Of all labels that the model was made for."""
         rankings = rankings_of(
-            self.command("predict", "-k", MORE_LABELS, "--data", self.data, *arguments))
+            self.command("predict", "-k", MORE_LABELS, "--data", self.asked, *arguments))
         return without(rankings, range(LABELS, MORE_LABELS))
 
     def checkpoint(self, *arguments: object) -> Finished:
@@ -79,8 +80,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         assert self.ranked() == expected
         assert not gone & labels_of(self.ranked("--hashed"))
         for shard in self.shards:
-            shard.kill()
-            shard.start()
+            shard.crash()
         self.coordinator.process.kill()
         self.coordinator = self.start_coordinator(*self.own, shards=self.SHARDS)
         assert self.ranked() == expected
@@ -129,8 +129,7 @@ class RetiredClusterTest(shard_crash_test.ShardTrainingTest):
         trainer = self.train()
         self.wait_for_steps(trainer, 20)
         assert self.retire("--numbers", "0-99")["labels"] == "0-99"
-        self.shards[0].kill()
-        self.shards[0].start()
+        self.shards[0].crash()
         self.finish(trainer)
         digests = self.restarted_digests()
         assert self.restarted_digests() == digests
@@ -164,12 +163,9 @@ class RetiredDirectoryTest(ProcessCase):
 
     def test_names_are_retired_and_restored(self) -> None:
         words = ["apple", "pear", "plum", "cherry"]
-        (self.directory / "features.txt").write_text("\n".join(words) + "\n")
-        (self.directory / "labels.txt").write_text("\n".join(words) + "\n")
         # The fruit of the point, and of its neighbour.
-        points = [f"{at},{(at + 1) % 4} {at}:1" for at in range(4)] * 20
-        data = self.directory / "train.txt"
-        data.write_text("\n".join(["80 4 4", *points]) + "\n")
+        data = training.write_words(self.directory, words,
+                                    [f"{at},{(at + 1) % 4} {at}:1" for at in range(4)] * 20)
         model = ("--model-dir", self.directory / "model")
         assert_ended(self.run_dslide("train", "-q", "--data", data, *model), OK)
         ask = ("predict", "-q", "-o", "json", "-k", 4, "--data", data, *model)

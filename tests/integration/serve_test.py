@@ -73,12 +73,10 @@ class ServedDirectoryTest(ProcessCase):
     def train_words(self) -> pathlib.Path:
         """A model of words: each word is the name of a label, too."""
         words = ["apple", "pear", "plum", "cherry"]
-        (self.directory / "features.txt").write_text("\n".join(words) + "\n")
-        (self.directory / "labels.txt").write_text("\n".join(words) + "\n")
-        points = [f"{at} {at}:1" for at in range(4)] * 20
-        (self.directory / "train.txt").write_text("\n".join(["80 4 4", *points]) + "\n")
+        data = training.write_words(self.directory, words,
+                                    [f"{at} {at}:1" for at in range(4)] * 20)
         model = self.directory / "model"
-        assert_ended(self.run_dslide("train", "-q", "--data", self.directory / "train.txt",
+        assert_ended(self.run_dslide("train", "-q", "--data", data,
                                      "--model-dir", model, *NETWORK[2:]), OK)
         return model
 
@@ -124,6 +122,8 @@ class ServedDirectoryTest(ProcessCase):
 
 
 class ServedClusterTest(shard_crash_test.ShardTrainingTest):
+    STEPS = 40
+
     def test_shards_may_go_and_come_elsewhere(self) -> None:
         self.start_parts_with("--durability", "log")
         assert_ended(self.train().finish(), OK)
@@ -146,7 +146,6 @@ class ServedClusterTest(shard_crash_test.ShardTrainingTest):
         assert server.metric("dslide_serve_model_opens_total") >= 2
         assert_ended(server.process.stop(), OK)
 
-
     def test_it_waits_for_its_cluster_and_its_model(self) -> None:
         address = f"127.0.0.1:{processes.free_port()}"
         admin = f"127.0.0.1:{processes.free_port()}"
@@ -155,11 +154,7 @@ class ServedClusterTest(shard_crash_test.ShardTrainingTest):
             "--admin", admin, "--threads", 1, "--cluster", address)
         server.wait_for_stderr("waiting for the model.* why=.*start the coordinator")
         assert processes.look_at(admin, "/livez")[0] == 200
-        self.coordinator = processes.Server(self.start(
-            "dslide-coordinator", "--listen", address, "--admin", "127.0.0.1:0", "--shards",
-            self.SHARDS))
-        self.shards = [shard_crash_test.LoggingShard(self, self.coordinator, number)
-                       for number in range(self.SHARDS)]
+        self.start_parts_with(of_coordinator=("--listen", address))
         server.wait_for_stderr("waiting for the model.* why=.*has no model")
         code, why = processes.look_at(admin, "/readyz")
         assert code == 503

@@ -58,6 +58,16 @@ def generate(test: ProcessCase, points: int = 8000, features: int = 2000, labels
     return data
 
 
+def write_words(directory: pathlib.Path, words: Sequence[str], points: Sequence[str],
+                name: str = "train.txt") -> pathlib.Path:
+    """Points of words: each is the name of a feature, and of a label."""
+    for names in ("features.txt", "labels.txt"):
+        (directory / names).write_text("\n".join(words) + "\n")
+    path = directory / name
+    path.write_text("\n".join([f"{len(points)} {len(words)} {len(words)}", *points]) + "\n")
+    return path
+
+
 def train_embedded(test: ProcessCase, data: DataSet, settings: Sequence[object],
                    within: float | None = None) -> dict[str, Any]:
     """The JSON result of a training inside one process, with as many shards as the cluster.

@@ -52,16 +52,6 @@ def test_rates_of_every_process_in_one_frame(programs: Programs) -> None:
     cluster.stop()
 
 
-def test_the_coordinator_alone_is_enough(programs: Programs) -> None:
-    coordinator = programs.start_coordinator()
-    programs.start_shard(coordinator, "--admin", "")
-    finished = programs.run_dslide("top", "--cluster", coordinator.address, "--interval", "200ms",
-                                   "-o", "json", "--once")
-    assert_ended(finished, 0)
-    (row,) = finished.json()["processes"]
-    assert (row["process"], row["sent_bytes_per_second"]) == ("shard 0", None)
-
-
 def test_status_is_watched_until_ctrl_c(programs: Programs) -> None:
     coordinator = programs.start_coordinator()
     watch = programs.start("dslide", "status", "--cluster", coordinator.address, "--watch",
@@ -71,11 +61,3 @@ def test_status_is_watched_until_ctrl_c(programs: Programs) -> None:
     assert_ended(finished, 0)
     frames = [json.loads(line) for line in finished.stdout.splitlines()]
     assert {frame["expected_shards"] for frame in frames} == {1}
-
-
-def test_an_absent_coordinator_and_bad_flags_are_errors(programs: Programs) -> None:
-    address = f"127.0.0.1:{processes.free_port()}"
-    finished = programs.run_dslide("top", "--cluster", address, "--timeout", "1s", "--once")
-    assert_ended(finished, 4, address)
-    finished = programs.run_dslide("top", "--interval", "1")
-    assert_ended(finished, 2, "--interval 1: must be a time")

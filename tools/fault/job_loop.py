@@ -41,7 +41,6 @@ TEST_POINTS = 10_000
 PRECISION_TOLERANCE = 0.01
 # A kill takes about a second; meanwhile some hundred samples are trained.
 POINTS, POINTS_OF_A_KILL = 6000, 80
-JOINS = 5
 
 Result = dict[str, Any]
 
@@ -50,6 +49,7 @@ Result = dict[str, Any]
 class Settings:
     seed: int
     kills: Mapping[str, int]  # {kind: how many}, of COORDINATOR, SHARD and TRAINER
+    joins: int = 5  # of the job that is over
 
     def points(self) -> int:
         return POINTS + POINTS_OF_A_KILL * sum(self.kills.values())
@@ -173,7 +173,7 @@ class JobLoop(contextlib.ExitStack):
         """(steps that the joining trainers made, joins after which the model was another)."""
         steps = changed = 0
         before, restored = self._model_digests(), self.cluster.restore_count()
-        for number in range(JOINS):
+        for number in range(self._settings.joins):
             steps += self._dslide(f"join-{number}", *self._joining).json()["steps"]
             changed += (self._model_digests() != before
                         or self.cluster.restore_count() != restored)
@@ -188,8 +188,8 @@ class JobLoop(contextlib.ExitStack):
             "p_at_1": [end["p_at_1"] for end in ends],
             "undisturbed_p_at_1": self._undisturbed["p_at_1"],
             "acked_lost": int(sum(map(self._lost, self.cluster.shards))),
-            "joins": JOINS, "trained_again": trained_again, "changed_by_joining": changed,
-            "problems": self.problems}
+            "joins": self._settings.joins, "trained_again": trained_again,
+            "changed_by_joining": changed, "problems": self.problems}
         return found | {"violations": violations(found, self._settings.kills)}
 
     def _lost(self, shard: Member) -> float:

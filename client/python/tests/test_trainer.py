@@ -16,8 +16,8 @@ import pytest
 from conftest import SMALL_SPEC, restore_checkpoint, take_checkpoint
 
 import dslide
+from dslide._best_epoch import best_checkpoint
 from dslide._stream import ShardStream
-from dslide.trainer import best_checkpoint
 
 
 def _spec(**changes: Any) -> dict[str, Any]:

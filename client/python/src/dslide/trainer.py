@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dslide._batches import BatchPreparer
+from dslide._best_epoch import BestEpoch
+from dslide._chunks import Chunks
 from dslide._evaluation import Evaluation, Precision
 from dslide._io import run_blocking
 from dslide._leases import Leases
@@ -32,12 +34,10 @@ from dslide.data import Data, from_arrays
 from dslide.errors import (
     DeadlineExceededError,
     DslideError,
-    FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
     ResourceExhaustedError,
     UnavailableError,
-    UnimplementedError,
 )
 from dslide.order import EpochOrder, TrainingSplit
 from dslide.sparse_text import read_sparse
@@ -45,20 +45,8 @@ from dslide.spec import default_spec, fit_spec, load_spec
 from dslide.v1 import coordinator_pb2
 
 F32 = npt.NDArray[np.float32]
-_LONGEST_NAME = 64
 _CHUNK_BATCHES = 16
 _AWAY = (UnavailableError, DeadlineExceededError, ResourceExhaustedError)
-
-
-def best_checkpoint(job: str) -> str:
-    """The checkpoint of the model that holds the best epoch of a job."""
-    name = f"best-{job}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    fnv = 2166136261
-    for byte in job.encode():
-        fnv = (fnv ^ byte) * 16777619 % 2**32
-    return f"best-{job[:50]}-{fnv:08x}"
 
 
 @dataclass
@@ -88,15 +76,6 @@ class Report:
     @property
     def samples_per_second(self) -> float:
         return self.samples / self.seconds if self.seconds > 0 else 0.0
-
-
-@dataclass
-class _Chunk:
-    submitted: int = 0
-    finished: int = 0
-    complete: bool = False
-    samples: int = 0
-    loss_sum: float = 0.0
 
 
 class Trainer:
@@ -169,11 +148,11 @@ class Trainer:
         self._evaluation = Evaluation(self._network, self._model, self._batches)
         self._job = self._job_spec(job)
         self._settings = connection.settings
-        self._chunks: dict[int, _Chunk] = {}
+        self._chunks = Chunks()
+        self._best = BestEpoch(self._model, self._job.job, self._progress)
         self._report = Report(model=self.spec.name, job=self._job.job)
         self._evaluation_seconds = 0.0
         self._epoch = (-1, 0, 0.0)  # of the last one seen: its number, samples, loss
-        self._can_checkpoint = True
         self._leases: Leases | None = None
         self._streams: list[ShardStream] = []
         self._open()
@@ -386,13 +365,13 @@ class Trainer:
 
     def _train_chunk(self, lease: coordinator_pb2.ChunkLease) -> bool:
         """False at the step limit."""
-        chunk = self._chunks[lease.lease_id] = _Chunk()
+        self._chunks.begin(lease.lease_id)
         order = EpochOrder(self._split.num_training, self._seed, lease.epoch)
         positions = order.points_at(lease.first, lease.count)
         points = self._split.training_points(positions)
         size = self.spec.training.batch_size
         for first in range(0, len(points), size):
-            if self._max_steps and self._report.steps + self._under_way() >= self._max_steps:
+            if self._max_steps and self._steps_begun() >= self._max_steps:
                 self._pipeline.drain()
                 return False
             before = lease.epoch * self._split.num_training + lease.first + first
@@ -400,14 +379,13 @@ class Trainer:
                 self.data, lease, before // size + 1, points[first : first + size]
             )
             if len(batch.points):
-                chunk.submitted += 1
+                self._chunks.submit(lease.lease_id)
                 self._pipeline.submit(batch)
-        chunk.complete = True
-        self._report_if_done(lease.lease_id)
+        self._report_chunk(self._chunks.complete(lease.lease_id))
         return True
 
-    def _under_way(self) -> int:
-        return sum(chunk.submitted - chunk.finished for chunk in self._chunks.values())
+    def _steps_begun(self) -> int:
+        return self._report.steps + self._chunks.steps_under_way()
 
     def _on_finished(self, step: Step) -> None:
         samples = len(step.batch.points)
@@ -423,30 +401,18 @@ class Trainer:
             f"epoch {self._epoch[0] + 1}/{self.spec.training.max_epochs}",
             self._mean_loss(),
         )
-        chunk = self._chunks.get(step.batch.lease)
-        if chunk is None:
-            return
-        chunk.finished += 1
-        chunk.samples += samples
-        chunk.loss_sum += step.loss_sum
-        self._report_if_done(step.batch.lease)
+        self._report_chunk(self._chunks.finish(step.batch.lease, samples, step.loss_sum))
 
     def _mean_loss(self) -> float:
         """Of the samples of the last epoch seen, so far."""
         _, samples, loss = self._epoch
         return loss / samples if samples else 0.0
 
-    def _report_if_done(self, lease: int) -> None:
-        chunk = self._chunks.get(lease)
-        if chunk is None or not chunk.complete or chunk.finished < chunk.submitted:
-            return
-        del self._chunks[lease]
-        assert self._leases is not None
-        self._leases.finish(
-            coordinator_pb2.WorkReport(
-                lease_id=lease, loss_sum=chunk.loss_sum, samples=chunk.samples
-            )
-        )
+    def _report_chunk(self, report: coordinator_pb2.WorkReport | None) -> None:
+        """None: not all of it is done."""
+        if report is not None:
+            assert self._leases is not None
+            self._leases.finish(report)
 
     # --- Evaluation ---------------------------------------------------------------------------
 
@@ -459,15 +425,8 @@ class Trainer:
             f"epoch {work.epoch + 1}: P@1 {at_1:.4f} on the held-out points"
             f"{' (the best so far)' if better else ''}"
         )
-        if better and self._can_checkpoint:
-            try:
-                self._model.save_checkpoint(best_checkpoint(self._job.job))
-            except (FailedPreconditionError, UnimplementedError) as error:
-                self._can_checkpoint = False
-                self._progress.say(
-                    f"NOTE: the best epoch cannot be kept, the result will be the last one: "
-                    f"{error}. Start the shards with a data directory to keep the best."
-                )
+        if better:
+            self._best.keep()
         assert self._leases is not None
         self._leases.finish(coordinator_pb2.WorkReport(lease_id=work.lease_id, metric=at_1))
         self._evaluation_seconds += time.monotonic() - start
@@ -475,16 +434,7 @@ class Trainer:
     def _complete(self, work: coordinator_pb2.StageLease) -> None:
         """Restores the best epoch; the other trainers wait for that."""
         start = time.monotonic()
-        restored = False
-        if work.best_epoch >= 0 and self._can_checkpoint:
-            try:
-                self._model.restore_checkpoint(best_checkpoint(self._job.job))
-                restored = True
-            except (NotFoundError, FailedPreconditionError) as error:
-                self._progress.say(
-                    f"NOTE: the best epoch ({work.best_epoch + 1}) was not kept, the result is "
-                    f"the last one: {error}"
-                )
+        restored = self._best.restore(work.best_epoch)
         assert self._leases is not None
         self._leases.finish(
             coordinator_pb2.WorkReport(lease_id=work.lease_id, best_restored=restored)

@@ -5,15 +5,15 @@ inside it get rows of their own when they have comments. `./run chart --update` 
 """
 
 import json
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
-import chart
 import yaml
 
-README = chart.CHART / "README.md"
-BEGIN, END = "<!-- values: begin (tests/chart/values_readme.py) -->", "<!-- values: end -->"
+README = pathlib.Path(__file__).resolve().parents[2] / "helm/dslide/README.md"
+BEGIN, END = "<!-- values: begin (tools/chart/values_readme.py) -->", "<!-- values: end -->"
 _KEY = re.compile(r"^( *)([A-Za-z][A-Za-z0-9]*):")
 _COMMENT = re.compile(r"^ *# -- (.*)$")
 

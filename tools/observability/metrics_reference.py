@@ -14,7 +14,7 @@ of predictions with `dslide serve --admin HOST:PORT`. Beside it are `/livez`, `/
 a page for people. `dslide top` shows rates without Prometheus.
 
 This page is made from the live pages of a running cluster by
-`tests/observability/metrics_reference.py`, and a test compares the two; do not edit it by hand.
+`tools/observability/metrics_reference.py`, and a test compares the two; do not edit it by hand.
 [deploy/prometheus](../../deploy/prometheus/prometheus.yaml) has a scrape configuration and the
 alerts (what to do about them: [runbook](runbook.md)),
 [deploy/grafana](../../deploy/grafana/communication.json) the dashboards; both are shown in
