@@ -2,32 +2,33 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "absl/strings/str_cat.h"
+#include "core/base/crc32c.h"
 #include "core/spec/model_spec.h"
 
 namespace dslide::bench {
 
-absl::StatusOr<PredictClient> PredictClient::Open(cli::PredictServer& server) {
+PredictClient PredictClient::Open(cli::PredictServer& server) {
   const ModelSpec spec = server.spec();
   const TableSpec* const head = spec.FindRole(TableRole::kHead);
-  if (head == nullptr || spec.FindRole(TableRole::kMemory) != nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model \"", spec.name, "\" is scored by a memory: train one with --model"));
-  }
   PredictClient client;
-  const bool half = head->precision != RowPrecision::kF32;
-  client.head_ = {
-      .rows = head->rows, .dim = head->dim, .bytes = head->rows * head->dim * (half ? 2 : 4)};
+  if (head == nullptr || spec.FindRole(TableRole::kMemory) != nullptr) {
+    client.head_.rows = spec.num_labels();
+  } else {
+    const bool half = head->precision != RowPrecision::kF32;
+    client.head_ = {
+        .rows = head->rows, .dim = head->dim, .bytes = head->rows * head->dim * (half ? 2 : 4)};
+  }
   client.stub_ = v1::PredictService::NewStub(
       grpc::CreateChannel(server.runtime().address(), grpc::InsecureChannelCredentials()));
   return client;
 }
 
 absl::StatusOr<PredictAnswer> PredictClient::Predict(const SparseBatch& points, int64_t first,
-                                                     int64_t batch, int64_t k, bool hashed) const {
+                                                     int64_t batch, int64_t k,
+                                                     v1::PredictMode mode) const {
   v1::PredictRequest request;
   request.set_top_k(static_cast<uint32_t>(k));
-  request.set_mode(hashed ? v1::PREDICT_MODE_HASHED : v1::PREDICT_MODE_EXACT);
+  request.set_mode(mode);
   for (int64_t i = first; i < first + batch; ++i) {
     v1::SparseFeatures* const features = request.add_queries()->mutable_features();
     for (const RowId id : points.FeaturesOf(i)) features->add_ids(id.value());
@@ -39,6 +40,7 @@ absl::StatusOr<PredictAnswer> PredictClient::Predict(const SparseBatch& points, 
   if (!status.ok()) return absl::UnknownError(status.error_message());
   PredictAnswer answer;
   answer.exact = true;
+  answer.checksum = ExtendCrc32c(0, response.SerializeAsString());
   for (const v1::PredictResult& result : response.results()) {
     std::vector<uint32_t>& labels = answer.labels.emplace_back();
     for (const v1::PredictedLabel& label : result.labels()) labels.push_back(label.id());

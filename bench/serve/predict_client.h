@@ -17,23 +17,23 @@ struct PredictAnswer {
   std::vector<std::vector<uint32_t>> labels;  // [queries], the best first
   std::vector<double> scored_rows;            // [queries]
   bool exact = false;
+  uint32_t checksum = 0;  // of all that was answered
 };
 
 // What a scan of all rows reads.
 struct HeadShape {
   int64_t rows = 0;
-  int64_t dim = 0;
+  int64_t dim = 0;    // 0: a memory scores the labels, and nothing scans all
   int64_t bytes = 0;  // of the weights
 };
 
 class PredictClient {
  public:
-  // Errors: InvalidArgument for a model with a memory, which has no head to scan.
-  static absl::StatusOr<PredictClient> Open(cli::PredictServer& server);
+  static PredictClient Open(cli::PredictServer& server);
 
   // One request for the points [first, first + batch). Errors: the server's.
   absl::StatusOr<PredictAnswer> Predict(const SparseBatch& points, int64_t first, int64_t batch,
-                                        int64_t k, bool hashed) const;
+                                        int64_t k, v1::PredictMode mode) const;
   const HeadShape& head() const { return head_; }
 
  private:

@@ -1,11 +1,13 @@
 """Predictions of one thread: time, recall of hashing, share of the memory's speed.
 
-usage: serve_benchmark.py --bin-dir DIR [--data NAME|FOLDER] [--model FILE] [--epochs N]
+usage: serve_benchmark.py --bin-dir DIR [--data NAME|FOLDER] [--model FILE | --no-spec] [--epochs N]
            [--queries N] [--quick] [-o json]
 
 Trains a model once, and asks a server for test points over loopback: single queries and batches,
 exactly and among what hashing finds. Without --model the spec is the one of docs/models that has
-the data's name, as long as it says; that of generated data is trained for two epochs.
+the data's name, as long as it says; that of generated data is trained for two epochs. With
+--no-spec it is what `dslide train` chooses by itself: a memory and label trees scored by two shards,
+which know one way to predict.
 """
 
 import argparse
@@ -31,12 +33,14 @@ def measure(options):
     with programs.Programs(options.bin_dir) as started:
         data = data_sets.find(options.data, started, started.directory)
         model = started.directory / "model"
-        epochs = [] if options.epochs is None else ["--epochs", options.epochs]
-        say(f"training {options.model.name} on {data.name}")
+        chosen = ["--shards", 2] if options.no_spec else ["--model", options.model, "--shards", 1]
+        if options.epochs is not None:
+            chosen += ["--epochs", options.epochs]
+        name = "without a spec" if options.no_spec else options.model.name
+        say(f"training {name} on {data.name}")
         trained = started.run_json(
             "dslide", "train", "-q", "-o", "json", "--data", data.train, "--eval", data.test,
-            "--model", options.model, *epochs, "--shards", 1, "--model-dir", model, "--timeout",
-            "300s", within=TRAINING_SECONDS)
+            *chosen, "--model-dir", model, "--timeout", "300s", within=TRAINING_SECONDS)
         say(f"P@1 {trained['p_at_1']:.4f}")
         measured = started.run_json(
             "dslide-bench", "serve", "--model-dir", model, "--data", data.test, "--queries",
@@ -50,21 +54,24 @@ def main():
     parser.add_argument("--bin-dir", type=pathlib.Path, required=True)
     parser.add_argument("--data", metavar="NAME|FOLDER", help="default: generated; there are "
                         f"{', '.join(data_sets.NAMES)}, and folders with train.txt and test.txt")
-    parser.add_argument("--model", type=pathlib.Path)
+    spec = parser.add_mutually_exclusive_group()
+    spec.add_argument("--model", type=pathlib.Path)
+    spec.add_argument("--no-spec", action="store_true")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args()
     options.data = options.data or (data_sets.QUICK_NAMES[0] if options.quick else "generated")
-    if options.model is None:
+    if options.model is None and not options.no_spec:
         named = MODELS / f"{pathlib.Path(options.data).name}.json"
         options.model = named if named.is_file() else MODELS / "wide-670k.json"
         if options.epochs is None and not named.is_file():
             options.epochs = 2
-    options.model = options.model.resolve()
+    if options.model is not None:
+        options.model = options.model.resolve()
     if options.quick:
-        options.epochs, options.queries = 1, 64
+        options.epochs, options.queries = None if options.no_spec else 1, 64
     try:
         result = measure(options)
     except data_sets.Absent as why:

@@ -52,21 +52,24 @@ struct Measured {
       for (const double rows : answer.scored_rows) scored += rows;
       results += static_cast<int64_t>(answer.scored_rows.size());
     }
+    uint32_t checksum = 0;
+    for (const PredictAnswer& answer : answers) checksum = checksum * 31 + answer.checksum;
     return {{"p50_ms", 1e3 * Median(seconds)},
             {"p99_ms", 1e3 * Quantile(seconds, 0.99)},
             {"requests", seconds.size()},
             {"queries_per_request", queries_per_request},
             {"scored_rows", results == 0 ? 0 : scored / static_cast<double>(results)},
+            {"checksum", checksum},
             {"exact", !answers.empty() && answers.front().exact}};
   }
 };
 
 absl::StatusOr<Measured> Measure(const PredictClient& client, const SparseBatch& points,
-                                 const ServeCommand& options, int64_t batch, bool hashed) {
+                                 const ServeCommand& options, int64_t batch, v1::PredictMode mode) {
   Measured measured;
   for (int64_t first = 0; first + batch <= points.samples(); first += batch) {
     const absl::Time start = absl::Now();
-    ASSIGN_OR_RETURN(PredictAnswer answer, client.Predict(points, first, batch, options.k, hashed));
+    ASSIGN_OR_RETURN(PredictAnswer answer, client.Predict(points, first, batch, options.k, mode));
     measured.seconds.push_back(absl::ToDoubleSeconds(absl::Now() - start));
     measured.answers.push_back(std::move(answer));
   }
@@ -101,7 +104,7 @@ void SayFigures(const std::string& name, const Json& figures) {
                                 ? absl::StrFormat(", %.0f %% of the memory's speed",
                                                   100 * figures["bandwidth_share"].get<double>())
                                 : "";
-  Say(absl::StrFormat("%-13s p50 %8.3f ms, p99 %8.3f ms, %9.0f rows scored%s", name,
+  Say(absl::StrFormat("%-16s p50 %8.3f ms, p99 %8.3f ms, %9.0f rows scored%s", name,
                       figures["p50_ms"].get<double>(), figures["p99_ms"].get<double>(),
                       figures["scored_rows"].get<double>(), share));
 }
@@ -115,31 +118,34 @@ absl::StatusOr<SparseBatch> ReadQueries(const SparseDataset& data, int64_t first
   return points;
 }
 
-absl::StatusOr<Json> MeasureServer(const ServeCommand& options, cli::PredictServer& server) {
-  ASSIGN_OR_RETURN(const PredictClient client, PredictClient::Open(server));
-  const HeadShape head = client.head();
-  ASSIGN_OR_RETURN(const auto data, SparseDataset::Open(options.data, {}));
-  const int64_t queries = std::min(options.queries, data->num_points());
-  ASSIGN_OR_RETURN(const SparseBatch points, ReadQueries(*data, 0, queries));
-  ASSIGN_OR_RETURN(const SparseBatch learnt, ReadQueries(*data, queries, kLearnt));
-  RETURN_IF_ERROR(client.Predict(learnt, 0, kLearnt, options.k, true).status());
+absl::Status WarmUp(const PredictClient& client, const SparseBatch& points,
+                    const ServeCommand& options, absl::Span<const v1::PredictMode> modes) {
   for (int64_t i = 0; i < std::min(kWarmUp, points.samples()); ++i) {
-    for (const bool hashed : {false, true}) {
-      RETURN_IF_ERROR(client.Predict(points, i, 1, options.k, hashed).status());
+    for (const v1::PredictMode mode : modes) {
+      RETURN_IF_ERROR(client.Predict(points, i, 1, options.k, mode).status());
     }
   }
-  ASSIGN_OR_RETURN(const Measured exact, Measure(client, points, options, 1, false));
-  ASSIGN_OR_RETURN(const Measured hashed, Measure(client, points, options, 1, true));
+  return absl::OkStatus();
+}
+
+// Exact predictions beside those among what hashing finds.
+absl::StatusOr<Json> MeasureHead(const ServeCommand& options, const PredictClient& client,
+                                 const SparseDataset& data, const SparseBatch& points) {
+  constexpr v1::PredictMode kExact = v1::PREDICT_MODE_EXACT;
+  constexpr v1::PredictMode kHashed = v1::PREDICT_MODE_HASHED;
+  ASSIGN_OR_RETURN(const SparseBatch learnt, ReadQueries(data, points.samples(), kLearnt));
+  RETURN_IF_ERROR(client.Predict(learnt, 0, kLearnt, options.k, kHashed).status());
+  RETURN_IF_ERROR(WarmUp(client, points, options, {kExact, kHashed}));
+  ASSIGN_OR_RETURN(const Measured exact, Measure(client, points, options, 1, kExact));
+  ASSIGN_OR_RETURN(const Measured hashed, Measure(client, points, options, 1, kHashed));
   ASSIGN_OR_RETURN(const Measured exact_batch,
-                   Measure(client, points, options, options.batch, false));
+                   Measure(client, points, options, options.batch, kExact));
   ASSIGN_OR_RETURN(const Measured hashed_batch,
-                   Measure(client, points, options, options.batch, true));
+                   Measure(client, points, options, options.batch, kHashed));
   const double speed = MemoryBytesPerSecond();
-  const auto bytes = static_cast<double>(head.bytes);
+  const auto bytes = static_cast<double>(client.head().bytes);
   Json json;
-  json["rows"] = head.rows;
-  json["dim"] = head.dim;
-  json["head_bytes"] = head.bytes;
+  json["head_bytes"] = client.head().bytes;
   json["memory_bytes_per_second"] = speed;
   json["exact"] = WithBandwidth(exact.ToJson(1), bytes, speed);
   json["hashed"] = hashed.ToJson(1);
@@ -147,8 +153,47 @@ absl::StatusOr<Json> MeasureServer(const ServeCommand& options, cli::PredictServ
   json["hashed_batch"] = hashed_batch.ToJson(options.batch);
   json["wanted_recall"] = options.recall;
   json["recall_at_k"] = RecallOf(hashed, exact);
-  json["k"] = options.k;
   return json;
+}
+
+// Of a model with a memory: its candidates are its neighbours' labels, however they are asked for.
+absl::StatusOr<Json> MeasureMemory(const ServeCommand& options, const PredictClient& client,
+                                   const SparseBatch& points) {
+  constexpr v1::PredictMode kMode = v1::PREDICT_MODE_NEIGHBOURS;
+  RETURN_IF_ERROR(WarmUp(client, points, options, {kMode}));
+  ASSIGN_OR_RETURN(const Measured single, Measure(client, points, options, 1, kMode));
+  ASSIGN_OR_RETURN(const Measured batch, Measure(client, points, options, options.batch, kMode));
+  return Json{{"neighbours", single.ToJson(1)}, {"neighbours_batch", batch.ToJson(options.batch)}};
+}
+
+absl::StatusOr<Json> MeasureServer(const ServeCommand& options, cli::PredictServer& server) {
+  const PredictClient client = PredictClient::Open(server);
+  ASSIGN_OR_RETURN(const auto data, SparseDataset::Open(options.data, {}));
+  const int64_t queries = std::min(options.queries, data->num_points());
+  ASSIGN_OR_RETURN(const SparseBatch points, ReadQueries(*data, 0, queries));
+  Json json = {{"rows", client.head().rows}, {"dim", client.head().dim}, {"k", options.k}};
+  absl::StatusOr<Json> measured = client.head().dim > 0
+                                      ? MeasureHead(options, client, *data, points)
+                                      : MeasureMemory(options, client, points);
+  RETURN_IF_ERROR(measured.status());
+  json.update(*measured);
+  return json;
+}
+
+void SayAll(const Json& json) {
+  if (json["dim"] == 0) {
+    Say(absl::StrFormat("%d labels scored by a memory, one thread", json["rows"].get<int64_t>()));
+  } else {
+    Say(absl::StrFormat("%d rows of %d numbers, one thread; the memory reads %.1f GB/s",
+                        json["rows"].get<int64_t>(), json["dim"].get<int64_t>(),
+                        json["memory_bytes_per_second"].get<double>() / 1e9));
+  }
+  for (const auto& [name, figures] : json.items()) {
+    if (figures.is_object()) SayFigures(name, figures);
+  }
+  if (!json.contains("recall_at_k")) return;
+  Say(absl::StrFormat("recall@%d of hashed against exact: %.4f", json["k"].get<int64_t>(),
+                      json["recall_at_k"].get<double>()));
 }
 
 absl::Status Run(const ServeCommand& options) {
@@ -163,14 +208,7 @@ absl::Status Run(const ServeCommand& options) {
   ASSIGN_OR_RETURN(const auto running, cli::PredictServer::Start(global, server));
   RETURN_IF_ERROR(running->StartModel());
   ASSIGN_OR_RETURN(Json json, MeasureServer(options, *running));
-  Say(absl::StrFormat("%d rows of %d numbers, one thread; the memory reads %.1f GB/s",
-                      json["rows"].get<int64_t>(), json["dim"].get<int64_t>(),
-                      json["memory_bytes_per_second"].get<double>() / 1e9));
-  for (const char* name : {"exact", "hashed", "exact_batch", "hashed_batch"}) {
-    SayFigures(name, json[name]);
-  }
-  Say(absl::StrFormat("recall@%d of hashed against exact: %.4f", options.k,
-                      json["recall_at_k"].get<double>()));
+  SayAll(json);
   json.update(DescribeMachine());
   json["foreign_load"] = foreign.Processors();
   if (options.output == "json") PrintResult(json);

@@ -84,6 +84,13 @@ def test_serve(run_script: Run) -> None:
     assert_positive(result, "recall_at_k", "memory_bytes_per_second")
 
 
+def test_serve_without_a_spec(run_script: Run) -> None:
+    result, _, _ = run_script("serve", "--no-spec")
+    for name in ("neighbours", "neighbours_batch"):
+        assert_positive(result[name], "p50_ms", "p99_ms", "scored_rows")
+    assert (result["rows"], result["dim"]) == (1500, 0)
+
+
 def test_dense(run_bench: Run) -> None:
     result, _, _ = run_bench("dense", *SHAPE, "--steps", 2, "--batch", 64)
     assert_positive(result, "samples_per_second", "step_seconds", "gradient_bytes", "first_loss")

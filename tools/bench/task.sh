@@ -26,8 +26,9 @@
 #   neighbours  searches of the memory's index beside a plain scan, 10,000 to a million points;
 #               10 minutes and 8 GB (options of `dslide-bench neighbours`). Not a part of all
 #   serve       predictions of one thread beside the memory's speed, exact and hashed, on generated
-#               data of 670,091 labels or others (--data NAME|FOLDER, --model FILE, --epochs N,
-#               --queries N). Not a part of all
+#               data of 670,091 labels or others; or of what `dslide train` chooses without a spec
+#               (--data NAME|FOLDER, --model FILE or --no-spec, --epochs N, --queries N). Not a part
+#               of all
 #   torch       the PyTorch head on shards beside PyTorch's own: equal steps, accuracy at a speed,
 #               670,091 labels (--with-torch installs PyTorch, 6 GB; --parts
 #               equal,learn,wide, --data NAME|FOLDER, --points N, --epochs N, --steps N, --dense-steps

@@ -20,10 +20,6 @@ constexpr uint64_t kSolveKey = 0x736f6c7665;
 constexpr int64_t kMostCounted = int64_t{1} << 18;
 // Entries of the points' ages that are too few to be worth a clean-up.
 constexpr int64_t kLeastAges = 1024;
-// Rows that are asked for before their turn, and how much of each: of a longer one the processor
-// asks for the rest.
-constexpr uint32_t kRowsAhead = 8;
-constexpr int64_t kPrefetchedBytes = 512;
 
 absl::string_view BytesOfRecord(absl::Span<const char> record) {
   return {record.data(), record.size()};
@@ -55,7 +51,7 @@ Components::Components(ComponentTables tables, Parallelism parallelism)
       shape_(ShapeOf(*tables.spec)),
       neighbours_(SearchOf(*tables.spec)),
       scratch_(static_cast<size_t>(parallelism.threads)),
-      scorers_(static_cast<size_t>(parallelism.threads)) {}
+      scorer_(parallelism) {}
 
 RecordStore* Components::StoreOf(TableRole role) const {
   switch (role) {
@@ -167,6 +163,7 @@ absl::Status Components::Rebuild() {
   training_ = nullptr;
   tree_ = nullptr;
   columns_ = 0;
+  scorer_.Forget();
   if (tables_.memory != nullptr) RETURN_IF_ERROR(IndexMemory());
   for (int64_t i = 0; tables_.linear != nullptr && i < tables_.linear->num_rows(); ++i) {
     const LocalRow row(static_cast<uint32_t>(i));
@@ -380,6 +377,7 @@ absl::StatusOr<SolveRowsReply> Components::SolveRows(const SolveRowsOp& op) {
         parallelism_);
   }
   SolveRowsReply reply;
+  scorer_.Forget();
   for (const MadeRow& row : made) {
     store->Put(rows.ToLocal(row.row), row.record);
     // Its points were forgotten, or it never had any.
@@ -445,26 +443,21 @@ absl::StatusOr<std::vector<LocalRow>> Components::FindLinear(const ScoreRowsOp& 
   return locals;
 }
 
-absl::StatusOr<ScoreRowsReply> Components::ScoreRows(const ScoreRowsOp& op) const {
+absl::StatusOr<ScoreRowsReply> Components::ScoreRows(const ScoreRowsOp& op, int64_t room) {
   ASSIGN_OR_RETURN(const std::vector<LocalRow> rows, FindLinear(op));
   ScoreRowsReply reply;
   reply.scores.resize(rows.size());
-  ParallelFor(parallelism_, op.inputs.batch(), 1, [&](int64_t i, int thread) {
-    SampleScorer& scorer = scorers_[static_cast<size_t>(thread)];
-    absl::Span<const RowId> features = op.inputs.FeaturesOf(i);
-    while (!features.empty() && features.back().value() >= columns_) features.remove_suffix(1);
-    scorer.Set(features, op.inputs.ValuesOf(i).first(features.size()), columns_);
-    const uint32_t end = op.row_offsets[static_cast<size_t>(i) + 1];
-    for (uint32_t r = op.row_offsets[static_cast<size_t>(i)]; r < end; ++r) {
-      // Records lie anywhere in memory, and so do the pointers to them.
-      if (r + 2 * kRowsAhead < end) {
-        tables_.linear->PrefetchPlace(rows[r + 2 * kRowsAhead]);
-        tables_.linear->PrefetchRecord(rows[r + kRowsAhead], kPrefetchedBytes);
-      }
-      const absl::Span<const char> record = tables_.linear->Record(rows[r]);
-      if (!record.empty()) reply.scores[r] = scorer.Score(SparseRowView(record.data()));
-    }
-  });
+  std::vector<TableScorer::Asked> samples;
+  for (int64_t i = 0; i < op.inputs.batch(); ++i) {
+    const size_t first = op.row_offsets[static_cast<size_t>(i)];
+    const size_t count = op.row_offsets[static_cast<size_t>(i) + 1] - first;
+    samples.push_back({.features = op.inputs.FeaturesOf(i),
+                       .values = op.inputs.ValuesOf(i),
+                       .rows = absl::MakeConstSpan(rows).subspan(first, count),
+                       .scores = absl::MakeSpan(reply.scores).subspan(first, count)});
+  }
+  scorer_.Keep(*tables_.linear, columns_, op.inputs.batch(), room);
+  scorer_.Score(*tables_.linear, columns_, samples);
   return reply;
 }
 

@@ -19,7 +19,7 @@
 #include "core/engine/memory/neighbour_index.h"
 #include "core/engine/memory/point_ages.h"
 #include "core/engine/rows/record_store.h"
-#include "core/engine/trees/sample_scorer.h"
+#include "core/engine/trees/table_scorer.h"
 #include "core/engine/trees/tree_rows.h"
 #include "core/partition/slot_map.h"
 #include "core/protocol/commands.h"
@@ -66,10 +66,13 @@ class Components {
   absl::StatusOr<SolveRowsReply> SolveRows(const SolveRowsOp& op);
   absl::StatusOr<FindNeighboursReply> FindNeighbours(const FindNeighboursOp& op,
                                                      int64_t max_reply_bytes) const;
-  absl::StatusOr<ScoreRowsReply> ScoreRows(const ScoreRowsOp& op) const;
+  // room: bytes that may be kept besides, to be faster; changes no answer.
+  absl::StatusOr<ScoreRowsReply> ScoreRows(const ScoreRowsOp& op, int64_t room = 0);
 
-  // Of what is derived.
+  // Of what is derived, without what is kept.
   int64_t memory_bytes() const;
+  int64_t kept_bytes() const { return scorer_.kept_bytes(); }
+  void ForgetKept() { scorer_.Forget(); }
 
  private:
   absl::StatusOr<RecordStore*> Find(const std::string& name, TableRole role) const;
@@ -105,8 +108,8 @@ class Components {
   NeighbourIndex neighbours_;
   PointAges ages_;
   int64_t next_number_ = 0;  // above those of all points; -1: to be found again
-  mutable std::vector<NeighbourIndex::Scratch> scratch_;  // by thread, as the next
-  mutable std::vector<SampleScorer> scorers_;
+  mutable std::vector<NeighbourIndex::Scratch> scratch_;  // by thread
+  TableScorer scorer_;
   // Made when rows are solved; dropped when points or trees change.
   std::unique_ptr<TrainingPoints> training_;
   std::vector<uint32_t> leaves_;  // of the tree below

@@ -59,6 +59,7 @@ absl::Status Components::LoadRows(const LoadRowsOp& op, absl::Span<const LocalRo
     return Refuse(reason::kBadSize, absl::StrCat("table \"", op.table, "\", row ",
                                                  block.rows[i].value(), ": ", valid.message()));
   }
+  if (table.role == TableRole::kLinear) scorer_.Forget();
   for (size_t i = 0; i < rows.size(); ++i) {
     const bool is_point = table.role == TableRole::kMemory;
     if (is_point && PointAt(rows[i].value()).present()) RemovePoint(rows[i].value());

@@ -319,7 +319,7 @@ Answer ShardCore::Run(ReadCommand& command) {
     if (const auto* gather = std::get_if<DenseGatherOp>(&command.op)) {
       return (*model)->DenseGather(*gather);
     }
-    return (*model)->RunComponentOp(command.op);
+    return (*model)->RunComponentOp(command.op, room());
   }();
   return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
@@ -327,8 +327,7 @@ Answer ShardCore::Run(ReadCommand& command) {
 Answer ShardCore::Run(TopKCommand& command) {
   absl::StatusOr<ShardModel*> model = LookUp(command.model, /*topology_version=*/0);
   if (!model.ok()) return Error(std::move(model).status());
-  const int64_t room = options_.memory_bytes - memory_bytes() - kept_bytes();
-  absl::StatusOr<TopKReply> reply = (*model)->TopK(std::move(command), room);
+  absl::StatusOr<TopKReply> reply = (*model)->TopK(std::move(command), room());
   return reply.ok() ? Ok(*std::move(reply), *model) : Error(std::move(reply).status());
 }
 
@@ -431,6 +430,8 @@ int64_t ShardCore::kept_bytes() const {
   for (const auto& [name, model] : models_) bytes += model->kept_bytes();
   return bytes;
 }
+
+int64_t ShardCore::room() const { return options_.memory_bytes - memory_bytes() - kept_bytes(); }
 
 void ShardCore::ForgetKept() const {
   for (const auto& [name, model] : models_) model->ForgetKept();

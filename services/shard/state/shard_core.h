@@ -160,6 +160,8 @@ class ShardCore {
   absl::Status CheckMemory(int64_t more) const;
   // Of all models, beside memory_bytes(): ShardModel::kept_bytes().
   int64_t kept_bytes() const;
+  // For more of it.
+  int64_t room() const;
   void ForgetKept() const;
   absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);
   void DropEvicted();

@@ -108,6 +108,7 @@ int64_t ShardModel::kept_bytes() const {
   int64_t bytes = 0;
   for (const ShardTable& table : tables_)
     bytes += table.head == nullptr ? 0 : table.head->kept_bytes();
+  if (components_ != nullptr) bytes += components_->kept_bytes();
   return bytes;
 }
 
@@ -115,6 +116,7 @@ void ShardModel::ForgetKept() const {
   for (const ShardTable& table : tables_) {
     if (table.head != nullptr) table.head->ForgetKept();
   }
+  if (components_ != nullptr) components_->ForgetKept();
 }
 
 int64_t ShardModel::memory_bytes() const {

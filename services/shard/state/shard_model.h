@@ -98,7 +98,8 @@ class ShardModel {
   absl::StatusOr<DenseGatherReply> DenseGather(const DenseGatherOp& op) const;
   absl::StatusOr<DenseScatterReply> DenseScatter(const DenseScatterOp& op);
   // --- Memory, trees, linear rows, fusion: null for a model that has none of them.
-  absl::StatusOr<ReplyBody> RunComponentOp(const StepOp& op);
+  // room: see Components::ScoreRows().
+  absl::StatusOr<ReplyBody> RunComponentOp(const StepOp& op, int64_t room = 0);
   // --- Rows.
   absl::StatusOr<GatherReply> Gather(const GatherCommand& command) const;
   absl::StatusOr<ScatterReply> Scatter(const ScatterCommand& command);

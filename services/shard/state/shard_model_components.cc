@@ -30,7 +30,8 @@ absl::StatusOr<ReplyBody> Body(absl::StatusOr<Reply> reply) {
   return ReplyBody(*std::move(reply));
 }
 
-absl::StatusOr<ReplyBody> Run(const StepOp& op, int64_t max_reply_bytes, Components& components) {
+absl::StatusOr<ReplyBody> Run(const StepOp& op, int64_t max_reply_bytes, int64_t room,
+                              Components& components) {
   if (const auto* append = std::get_if<AppendPointsOp>(&op)) {
     return Body(components.AppendPoints(*append));
   }
@@ -40,12 +41,12 @@ absl::StatusOr<ReplyBody> Run(const StepOp& op, int64_t max_reply_bytes, Compone
   if (const auto* find = std::get_if<FindNeighboursOp>(&op)) {
     return Body(components.FindNeighbours(*find, max_reply_bytes));
   }
-  return Body(components.ScoreRows(std::get<ScoreRowsOp>(op)));
+  return Body(components.ScoreRows(std::get<ScoreRowsOp>(op), room));
 }
 
 }  // namespace
 
-absl::StatusOr<ReplyBody> ShardModel::RunComponentOp(const StepOp& op) {
+absl::StatusOr<ReplyBody> ShardModel::RunComponentOp(const StepOp& op, int64_t room) {
   const std::string& name =
       std::visit([](const auto& any) -> const std::string& { return any.table; }, op);
   if (components_ == nullptr) {
@@ -55,7 +56,7 @@ absl::StatusOr<ReplyBody> ShardModel::RunComponentOp(const StepOp& op) {
   }
   const OpTraits traits = TraitsOf(op);
   if (traits.inputs != nullptr) RETURN_IF_ERROR(CheckMagnitude("values", traits.inputs->values));
-  ASSIGN_OR_RETURN(ReplyBody reply, Run(op, limits_.max_step_reply_bytes, *components_));
+  ASSIGN_OR_RETURN(ReplyBody reply, Run(op, limits_.max_step_reply_bytes, room, *components_));
   if (auto* const found = std::get_if<FindNeighboursReply>(&reply)) LeaveOutRetiredLabels(*found);
   if (traits.changes) {
     ASSIGN_OR_RETURN(const ShardTable* const table, Find(name));

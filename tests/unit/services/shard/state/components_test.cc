@@ -191,5 +191,43 @@ TEST(ComponentsTest, TheFusionComesBack) {
   EXPECT_EQ(shard->GetRecord({"fusion", RowId(0)})->record, record);
 }
 
+TEST(ComponentsTest, ListsOfLongRowsGoWithTheRows) {
+  ComponentShard shard(ComponentSpec(), 1, 0, 1);
+  // A point of label 1 with 300 features, and the centroids anew.
+  const auto learn = [&](uint32_t number, float value) {
+    AppendPointsOp op{.table = "points", .numbers = {number}};
+    for (uint32_t feature = 0; feature < 300; ++feature) op.inputs.features.emplace_back(feature);
+    op.inputs.values.assign(300, value);
+    op.inputs.values[number] = 1;
+    op.inputs.offsets = {0, 300};
+    op.labels = {RowId(1)};
+    op.label_offsets = {0, 1};
+    ASSERT_TRUE(shard->AppendPoints(op).ok());
+    const auto solved =
+        shard->SolveRows({.table = "linear", .tree = -1, .first = 0, .count = kComponentLabels});
+    ASSERT_TRUE(solved.ok()) << solved.status();
+  };
+  const ScoreRowsOp score{.table = "linear",
+                          .inputs = {.offsets = {0, 1}, .features = {RowId(0)}, .values = {1}},
+                          .row_offsets = {0, 1},
+                          .rows = {RowId(1)}};
+  float before = 0;
+  for (const uint32_t number : {0, 1}) {
+    learn(number, 0.05f);
+    EXPECT_EQ(shard->kept_bytes(), 0);
+    const float scored = shard->ScoreRows(score)->scores[0];
+    EXPECT_NE(scored, before);
+    for (int i = 0; i < 70; ++i) EXPECT_EQ(shard->ScoreRows(score, 1 << 20)->scores[0], scored);
+    EXPECT_GT(shard->kept_bytes(), 0);
+    EXPECT_LE(shard->kept_bytes(), 1 << 20);
+    before = scored;
+  }
+  const int64_t counted = shard->memory_bytes();
+  shard->ForgetKept();
+  EXPECT_EQ(shard->kept_bytes(), 0);
+  EXPECT_EQ(shard->memory_bytes(), counted);
+  EXPECT_EQ(shard->ScoreRows(score)->scores[0], before);
+}
+
 }  // namespace
 }  // namespace dslide::shard
