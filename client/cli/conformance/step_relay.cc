@@ -14,7 +14,8 @@ std::string CallOf(const v1::StepRequest& request) {
   const auto* const descriptor = v1::StepRequest::descriptor();
   const int number = request.operation_case();
   const auto* const field = descriptor->FindFieldByNumber(number);
-  return field == nullptr ? "Step" : field->message_type()->name();
+  // Protobuf names types by strings or by views of them, depending on its version.
+  return field == nullptr ? "Step" : std::string(field->message_type()->name());
 }
 
 bool UsesUp(const v1::StepResponse& response) {

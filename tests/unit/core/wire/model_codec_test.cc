@@ -165,7 +165,7 @@ void ListAbsent(const google::protobuf::Message& message, std::vector<std::strin
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const google::protobuf::FieldDescriptor* const field = message.GetDescriptor()->field(i);
     if (field->is_repeated()) continue;
-    if (!reflection.HasField(message, field)) absent.push_back(field->full_name());
+    if (!reflection.HasField(message, field)) absent.emplace_back(field->full_name());
     if (field->message_type() != nullptr) ListAbsent(reflection.GetMessage(message, field), absent);
   }
 }

@@ -83,7 +83,9 @@ TEST(TableScorer, WhatIsKeptChangesNoBit) {
     scorer.Keep(*table, kTableColumns, 1000, room);
     EXPECT_EQ(samples.ScoredBy(scorer, *table), wanted) << room;
     EXPECT_LE(scorer.kept_bytes(), room);
-    if (room > 1) EXPECT_GT(scorer.kept_bytes(), kept) << room;
+    if (room > 1) {
+      EXPECT_GT(scorer.kept_bytes(), kept) << room;
+    }
     kept = scorer.kept_bytes();
   }
 }

@@ -195,7 +195,9 @@ TEST(ComponentsTest, ListsOfLongRowsGoWithTheRows) {
   ComponentShard shard(ComponentSpec(), 1, 0, 1);
   // A point of label 1 with 300 features, and the centroids anew.
   const auto learn = [&](uint32_t number, float value) {
-    AppendPointsOp op{.table = "points", .numbers = {number}};
+    AppendPointsOp op;
+    op.table = "points";
+    op.numbers = {number};
     for (uint32_t feature = 0; feature < 300; ++feature) op.inputs.features.emplace_back(feature);
     op.inputs.values.assign(300, value);
     op.inputs.values[number] = 1;
