@@ -148,4 +148,15 @@ func TestCheckFinite(t *testing.T) {
 			numbers[place] = right
 		}
 	}
+	many := make([]float32, 2*numbersPerCheck+3)
+	for _, place := range []int{0, numbersPerCheck - 1, numbersPerCheck, len(many) - 1} {
+		many[place] = wrong[2]
+		if err := checkFinite(many, "it"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("number %d is", place)) {
+			t.Errorf("NaN at place %d of %d: %v", place, len(many), err)
+		}
+		many[place] = 1
+	}
+	if err := checkFinite(many, "it"); err != nil {
+		t.Error(err)
+	}
 }

@@ -3,6 +3,9 @@ package dslide
 import (
 	"context"
 	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	v1 "dslide.dev/gen/dslide/v1"
@@ -149,8 +152,29 @@ func checkFinite(numbers []float32, what string) error {
 	return nil
 }
 
-// allFinite looks at two numbers at a time, since nothing is sent before all of them are checked.
+// Numbers that one goroutine looks at: to start one for fewer costs more than it saves.
+const numbersPerCheck = 1 << 17
+
+// allFinite looks at parts side by side: nothing is sent before all of them are checked.
 func allFinite(numbers []float32) bool {
+	if len(numbers) <= numbersPerCheck {
+		return partIsFinite(numbers)
+	}
+	var parts sync.WaitGroup
+	var bad atomic.Bool
+	for part := range slices.Chunk(numbers, numbersPerCheck) {
+		parts.Go(func() {
+			if !partIsFinite(part) {
+				bad.Store(true)
+			}
+		})
+	}
+	parts.Wait()
+	return !bad.Load()
+}
+
+// partIsFinite looks at two numbers at a time.
+func partIsFinite(numbers []float32) bool {
 	// The exponent of all ones is that of infinities and NaN: it alone carries into the sign's place.
 	const exponents, one, signs = 0x7f800000_7f800000, 0x00800000_00800000, 0x80000000_80000000
 	var a, b, c, d uint64
