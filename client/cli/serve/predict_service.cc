@@ -63,10 +63,20 @@ HttpReply ErrorReply(const absl::Status& error, const std::string& request_id) {
   return reply;
 }
 
+// Numbers that are 0 and lists that are empty, too. Protobuf 26 has renamed the option.
+template <typename Options>
+void PrintAllFields(Options& options) {
+  if constexpr (requires { options.always_print_fields_with_no_presence; }) {
+    options.always_print_fields_with_no_presence = true;
+  } else {
+    options.always_print_primitive_fields = true;
+  }
+}
+
 std::string JsonOf(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
+  PrintAllFields(options);
   std::string json;
   // A message of ours always has a form.
   (void)google::protobuf::util::MessageToJsonString(message, &json, options);
