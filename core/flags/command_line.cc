@@ -202,6 +202,30 @@ std::string SourceOf(const CLI::App* chosen, const std::vector<std::string>& arg
   return "";
 }
 
+// Newer versions of the library leave a variable out whose value is wrong: the value is given to
+// its option here, which throws what is wrong with it.
+void CheckEnvironment(CLI::App& app) {
+  for (CLI::Option* const option : app.get_options()) {
+    if (option->get_envname().empty() || option->count() > 0) continue;
+    const char* const value = std::getenv(option->get_envname().c_str());
+    if (value == nullptr || *value == '\0') continue;
+    option->add_result(value);
+    option->run_callback();
+  }
+  for (CLI::App* const subcommand : app.get_subcommands()) CheckEnvironment(*subcommand);
+}
+
+// What may be missing because its variable was left out is not what is wrong.
+void ParseWords(CLI::App& app, std::vector<std::string> reversed) {
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::RequiredError&) {
+    CheckEnvironment(app);
+    throw;
+  }
+  CheckEnvironment(app);
+}
+
 }  // namespace
 
 Flag Flag::Required() const { return Flag(option_->required()); }
@@ -303,7 +327,7 @@ CliCommand CommandLine::root() { return CliCommand(app_.get()); }
 Parsed CommandLine::Parse(const std::vector<std::string>& args) {
   Parsed parsed;
   try {
-    app_->parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    ParseWords(*app_, std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForHelp&) {
     parsed = {.outcome = Parsed::Outcome::kHelp, .text = Help()};
   } catch (const CLI::CallForVersion&) {

@@ -88,6 +88,20 @@ def test_apt_inside_reaches_its_mirrors_as_apt_outside_does(
     assert (settings / "90outside").read_text() == kept
 
 
+def test_programs_inside_trust_whom_this_machine_trusts(
+        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside, root = tmp_path / "own.crt", DebianRoot("trixie", tmp_path / "root")
+    for module in (debian_root, build_root):
+        monkeypatch.setattr(module, "AUTHORITIES", outside)
+    root.take_authorities()
+    assert "PIP_CERT" not in build_root.environment()
+    outside.write_text("an authority")
+    root.take_authorities()
+    for name in ("PIP_CERT", "SSL_CERT_FILE"):
+        inside = build_root.environment()[name].lstrip("/")
+        assert (root.folder / inside).read_text() == "an authority"
+
+
 def commit(tree: pathlib.Path, text: str) -> None:
     (tree / "file").write_text(text)
     run(["git", "-C", tree, "add", "file"])
@@ -115,6 +129,7 @@ def test_a_root_has_the_gRPC_that_was_asked_for() -> None:
         root = mock.Mock(mirror=debian_root.MIRROR, suite="trixie",
                          **{"run.return_value": 0, "take_sources.return_value": "abc"})
         assert build_root.prepare(root, grpc) == "abc"
+        root.take_authorities.assert_called_once_with()
         assert [call.args[0] for call in root.run.call_args_list] == wanted
     root.run.return_value = 1
     with pytest.raises(CommandFailed, match="newer-grpc.sh ended with 1"):

@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 
-from debian_root import DebianRoot
+from debian_root import AUTHORITIES, AUTHORITIES_INSIDE, DebianRoot
 from engine import ROOT, CommandFailed, note, run, say
 from python_package import cache_folder
 
@@ -25,6 +25,8 @@ KEPT = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "N
 def environment() -> dict[str, str]:
     """What commands inside see; their home, and so their compiler cache, is the root's own."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    if AUTHORITIES.exists():
+        kept.update(dict.fromkeys(("SSL_CERT_FILE", "PIP_CERT"), AUTHORITIES_INSIDE))
     return {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive",
             **kept}
 
@@ -49,6 +51,7 @@ def prepare(root: DebianRoot, grpc: str) -> str:
     root.lock()
     root.make()
     root.take_apt_settings()
+    root.take_authorities()
     if run(["git", "-C", ROOT, "status", "--porcelain"]).stdout.strip():
         note("the tree has changes that are not committed: they are left out")
     revision = root.take_sources(ROOT)

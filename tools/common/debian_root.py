@@ -23,6 +23,9 @@ from engine import CommandFailed, Unavailable, Word, note, run
 MIRROR = "http://deb.debian.org/debian"
 SCRIPTS = pathlib.Path("/usr/share/debootstrap/scripts")
 BOOTSTRAP_SECONDS = 1200
+# Whom this machine trusts, its own mirrors among them, and where commands inside find it.
+AUTHORITIES = pathlib.Path(os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt")
+AUTHORITIES_INSIDE = "/etc/ssl/outside.crt"
 # Mounts in a namespace of their own, then the command: $1 is the root, the rest the command.
 ENTER = ('mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && '
          'mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/run" && exec chroot "$@"')
@@ -103,6 +106,14 @@ class DebianRoot:
         shown = run(["apt-config", "dump", "Acquire"]).stdout
         kept = re.findall(r"^Acquire::(?:https?::Proxy|Check-)\S* .*;$", shown, re.MULTILINE)
         (self.folder / "etc/apt/apt.conf.d/90outside").write_text("\n".join([*kept, ""]))
+
+    def take_authorities(self) -> None:
+        """Hands on which certificates this machine trusts: a mirror or a proxy may have its own."""
+        if not AUTHORITIES.exists():
+            return
+        inside = self.folder / AUTHORITIES_INSIDE.lstrip("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(AUTHORITIES, inside)
 
     def command(self, words: Sequence[Word]) -> list[str]:
         """The command line that runs `words` inside."""

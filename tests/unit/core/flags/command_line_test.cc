@@ -31,6 +31,7 @@ class CommandLineTest : public ::testing::Test {
   std::unique_ptr<CliCommand> run_;
   double rate_ = 1.0;
   int64_t count_ = 1;
+  int64_t steps_ = 0;
   std::vector<int64_t> sizes_;
   int runs_ = 0;
 };
@@ -81,6 +82,17 @@ TEST_F(CommandLineTest, AnEmptyVariableCountsAsUnsetAndAWrongOneIsNamed) {
   EXPECT_EQ(line_.Parse({}).text,
             "--depth: \"deep\" is not a whole number (from COMMAND_LINE_TEST_DEPTH)");
   EXPECT_EQ(line_.Parse({"--depth=flat"}).text, "--depth: \"flat\" is not a whole number");
+  const CliCommand walk = line_.root().AddSubcommand("walk", "Walks");
+  walk.Add("--steps", steps_, "How far").Environment("COMMAND_LINE_TEST_STEPS").Required();
+  setenv("COMMAND_LINE_TEST_DEPTH", "7", 1);
+  setenv("COMMAND_LINE_TEST_STEPS", "some", 1);
+  EXPECT_EQ(line_.Parse({"walk"}).text,
+            "--steps: \"some\" is not a whole number (from COMMAND_LINE_TEST_STEPS)");
+  setenv("COMMAND_LINE_TEST_STEPS", "010", 1);
+  EXPECT_EQ(line_.Parse({"walk"}).outcome, Parsed::Outcome::kRun);
+  EXPECT_EQ(steps_, 10);
+  EXPECT_EQ(count_, 7);
+  unsetenv("COMMAND_LINE_TEST_STEPS");
   unsetenv("COMMAND_LINE_TEST_DEPTH");
 }
 
