@@ -9,6 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
 
@@ -174,6 +176,12 @@ absl::StatusOr<ObjectAccess> S3Access(const ObjectUrl& url, const StoreIdentity&
   }
   request.ca_file = environment("AWS_CA_BUNDLE");
   if (identity.access_key.empty()) return access;
+  for (const absl::string_view part : absl::StrSplit(url.key, '/')) {
+    if (part != "." && part != "..") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("s3://", url.bucket, "/", url.key, ": a part of its key is \"", part,
+                     "\", which no signed request can ask for: give the object another key"));
+  }
   request.aws_sigv4 = absl::StrCat("aws:amz:", region, ":s3");
   request.access_key = identity.access_key;
   request.secret_key = identity.secret_key;

@@ -125,7 +125,8 @@ class ObjectTransfer::Impl {
  private:
   void SetRequest(const TransferRequest& request) {
     curl_easy_setopt(easy_, CURLOPT_URL, request.url.c_str());
-    curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, 1L);
+    // Newer versions of curl sign no path that they may not put in order themselves.
+    curl_easy_setopt(easy_, CURLOPT_PATH_AS_IS, request.aws_sigv4.empty() ? 1L : 0L);
     curl_easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy_, CURLOPT_REDIR_PROTOCOLS_STR,
                      absl::StartsWith(request.url, "https:") ? "https" : "http,https");

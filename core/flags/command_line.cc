@@ -202,28 +202,24 @@ std::string SourceOf(const CLI::App* chosen, const std::vector<std::string>& arg
   return "";
 }
 
-// Newer versions of the library leave a variable out whose value is wrong: the value is given to
-// its option here, which throws what is wrong with it.
-void CheckEnvironment(CLI::App& app) {
+// What is wrong with the variables that were left out, as newer versions of the library do with
+// those whose value is wrong; or "".
+std::string WrongVariable(CLI::App& app) {
   for (CLI::Option* const option : app.get_options()) {
     if (option->get_envname().empty() || option->count() > 0) continue;
     const char* const value = std::getenv(option->get_envname().c_str());
     if (value == nullptr || *value == '\0') continue;
-    option->add_result(value);
-    option->run_callback();
+    try {
+      option->add_result(value);
+      option->run_callback();
+    } catch (const CLI::ParseError& error) {
+      return error.what();
+    }
   }
-  for (CLI::App* const subcommand : app.get_subcommands()) CheckEnvironment(*subcommand);
-}
-
-// What may be missing because its variable was left out is not what is wrong.
-void ParseWords(CLI::App& app, std::vector<std::string> reversed) {
-  try {
-    app.parse(std::move(reversed));
-  } catch (const CLI::RequiredError&) {
-    CheckEnvironment(app);
-    throw;
+  for (CLI::App* const subcommand : app.get_subcommands()) {
+    if (std::string wrong = WrongVariable(*subcommand); !wrong.empty()) return wrong;
   }
-  CheckEnvironment(app);
+  return "";
 }
 
 }  // namespace
@@ -326,19 +322,29 @@ CliCommand CommandLine::root() { return CliCommand(app_.get()); }
 
 Parsed CommandLine::Parse(const std::vector<std::string>& args) {
   Parsed parsed;
+  const auto refuse = [&](const std::string& wrong) {
+    parsed = {.outcome = Parsed::Outcome::kError,
+              .text = absl::StrCat(wrong, SourceOf(Chosen(app_.get()), args, wrong))};
+  };
   try {
-    ParseWords(*app_, std::vector<std::string>(args.rbegin(), args.rend()));
+    app_->parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    if (const std::string wrong = WrongVariable(*app_); !wrong.empty()) refuse(wrong);
   } catch (const CLI::CallForHelp&) {
     parsed = {.outcome = Parsed::Outcome::kHelp, .text = Help()};
   } catch (const CLI::CallForVersion&) {
     parsed = {.outcome = Parsed::Outcome::kVersion, .text = app_->version()};
   } catch (const CLI::ParseError& error) {
-    // A misspelt flag is the likely reason for one that is missing: say that first.
+    // A misspelt flag is the likely reason for one that is missing, or the wrong value of a
+    // variable is: say that first.
     const std::vector<std::string> extras = app_->remaining(/*recurse=*/true);
-    parsed = {.outcome = Parsed::Outcome::kError,
-              .text = extras.empty() ? absl::StrCat(error.what(), SourceOf(Chosen(app_.get()), args,
-                                                                           error.what()))
-                                     : ExplainExtra(Chosen(app_.get()), extras.front())};
+    const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+    if (!extras.empty()) {
+      parsed = {.outcome = Parsed::Outcome::kError,
+                .text = ExplainExtra(Chosen(app_.get()), extras.front())};
+    } else {
+      const std::string wrong = missing ? WrongVariable(*app_) : "";
+      refuse(wrong.empty() ? error.what() : wrong);
+    }
   }
   parsed.command = FullName(Chosen(app_.get()));
   return parsed;

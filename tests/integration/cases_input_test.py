@@ -144,7 +144,7 @@ LIMITS = [
     Case(train(), FAILURE, ["cannot start a thread|out of memory|Thread creation failed"],
          limits="ulimit -c 0; ulimit -v 400000"),
     Case(["--listen", "127.0.0.1:0", "--coordinator", ""], FAILURE,
-         ["cannot start a thread|out of memory|Thread creation failed"],
+         ["cannot start a thread|[Oo]ut of memory|Thread creation failed"],
          program="dslide-shard", limits="ulimit -c 0; ulimit -v 150000"),
     Case(["plan", "--rows", "1000", "--features", "1000", "--batch", "65536",
           "--features-per-sample", "30000"], FAILURE, ["out of memory"],

@@ -34,7 +34,8 @@ class PackageTest(failures_test.FailureTest):
     def test_a_program_outside_the_tree_trains(self) -> None:
         prefix = self.install()
         build = self.directory / "build"
-        self.run_tool("cmake", "-S", PROGRAM, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+        self.run_tool("cmake", "-G", "Ninja", "-S", PROGRAM, "-B", build,
+                      f"-DCMAKE_PREFIX_PATH={prefix}")
         self.run_tool("cmake", "--build", build)
         coordinator = self.start_coordinator(shards=SHARDS)
         for number in range(SHARDS):

@@ -22,7 +22,7 @@ readonly BENCH_PEERS_PACKAGES=(python3-venv python3-dev)
 # 55 packages of 74 MB, which the quick tests do without.
 readonly BENCH_REPORT_PACKAGES=(python3-matplotlib)
 # Without these, tests are skipped.
-readonly TEST_PACKAGES=(openssl git "${BENCH_DENSE_PACKAGES[@]}"
+readonly TEST_PACKAGES=(openssl git python3-numpy "${BENCH_DENSE_PACKAGES[@]}"
   "${BENCH_CLUSTER_PACKAGES[@]}")
 # Pages in a real browser, completion in real shells; the quick tests do without.
 readonly PAGE_PACKAGES=(chromium zsh fish)

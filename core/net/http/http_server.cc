@@ -169,8 +169,11 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
   error.text_buffer_size = sizeof(error_text);
   impl->server = mg_start2(&init, &error);
   if (impl->server == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", impl->listen.ToString(),
-                                               " for ", impl->options.name, ": ", error_text));
+    const std::string why = absl::StrCat("cannot listen on ", impl->listen.ToString(), " for ",
+                                         impl->options.name, ": ", error_text);
+    // Another address would not help.
+    return absl::StrContains(error_text, "Out of memory") ? absl::ResourceExhaustedError(why)
+                                                          : absl::UnavailableError(why);
   }
   mg_set_request_handler(impl->server, "**", Impl::Handle, impl.get());
   mg_server_port bound[8]{};

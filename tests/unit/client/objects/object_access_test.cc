@@ -64,6 +64,16 @@ TEST(ObjectAccessTest, OtherStoresHaveTheBucketInThePath) {
               HasSubstr("AWS_ENDPOINT_URL store:9000: expected https://HOST"));
 }
 
+TEST(ObjectAccessTest, DotsAreNoPartsOfASignedKey) {
+  for (const char* const url : {"s3://bucket/../x", "s3://bucket/a/./x", "s3://bucket/a/.."}) {
+    EXPECT_THAT(Access(url, kKeys).status().message(),
+                HasSubstr("which no signed request can ask for"))
+        << url;
+    EXPECT_TRUE(Access(url, {}).ok()) << url;
+  }
+  EXPECT_TRUE(Access("s3://bucket/a../.x/...", kKeys).ok());
+}
+
 TEST(ObjectAccessTest, NobodyIsEnoughForPublicBuckets) {
   const auto access = Access("s3://my.bucket/train.txt", {});
   ASSERT_TRUE(access.ok()) << access.status();
