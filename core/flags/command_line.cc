@@ -222,6 +222,23 @@ std::string WrongVariable(CLI::App& app) {
   return "";
 }
 
+// What follows an option's names has one form: each version of the library has its own.
+class OptionFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text;
+    if (option->get_type_size() != 0) {
+      if (!option->get_type_name().empty()) absl::StrAppend(&text, " ", option->get_type_name());
+      if (!option->get_default_str().empty())
+        absl::StrAppend(&text, "=", option->get_default_str());
+      if (option->get_expected_max() == CLI::detail::expected_max_vector_size) text += " ...";
+      if (option->get_required()) text += " REQUIRED";
+    }
+    if (option->get_envname().empty()) return text;
+    return absl::StrCat(text, " (Env:", option->get_envname(), ")");
+  }
+};
+
 }  // namespace
 
 Flag Flag::Required() const { return Flag(option_->required()); }
@@ -312,6 +329,7 @@ template Flag CliCommand::Add(const std::string&, std::vector<int64_t>&, const s
 CommandLine::CommandLine(const std::string& name, const std::string& description,
                          const std::string& version, const std::string& footer)
     : app_(std::make_unique<CLI::App>(description, name)) {
+  app_->formatter(std::make_shared<OptionFormatter>());
   app_->footer(footer);
   app_->set_version_flag("--version", version);
 }
