@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "core/system/log.h"
 #include "core/system/process/uncaught.h"
 
@@ -69,6 +70,7 @@ class ForwardingSink final : public absl::LogSink {
 }  // namespace
 
 void ForwardLibraryLogs() {
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 #if DSLIDE_GRPC_LOGS
   gpr_set_log_function(ForwardGrpc);
 #endif

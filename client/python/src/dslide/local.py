@@ -80,6 +80,8 @@ class LocalCluster(Client):
             str(data_dir),
             "--threads",
             str(threads),
+            "--timeout",
+            f"{_READY_SECONDS:.0f}s",
             "--until-stdin-ends",
             "-o",
             "json",
