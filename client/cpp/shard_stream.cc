@@ -334,12 +334,15 @@ bool ShardStream::Impl::Hold(const absl::Status& refusal) {
     const bool stale =
         why == reason::kStaleGeneration || (why == reason::kUnknownClient && confirmed == 0);
     const bool again = IsTransient(refusal) || ((gap || stale) && !entry.held_before);
-    if (!again || absl::Now() >= entry.pending->deadline()) return false;
+    const absl::Duration pause = gap || stale ? absl::ZeroDuration()
+                                              : std::max(options.retry.first_delay,
+                                                         absl::Milliseconds(RetryAfterMs(refusal)));
+    const absl::Time again_at = absl::Now() + pause;
+    // Too late to be sent again: the shard's reason says more than silence at the deadline.
+    if (!again || again_at >= entry.pending->deadline()) return false;
     entry.held_before = true;
     greet = stale;
-    resume_at = absl::Now() + (gap || stale ? absl::ZeroDuration()
-                                            : std::max(options.retry.first_delay,
-                                                       absl::Milliseconds(RetryAfterMs(refusal))));
+    resume_at = again_at;
     last_break = refusal;
   }
   ++held;

@@ -231,9 +231,11 @@ export class StepStream {
         return void this.#mend();
       }
       const again = isTransient(error) || (gap && !held.heldBefore);
-      if (!again || performance.now() >= held.deadline) return this.#take(false).reject(error);
+      const againAt = performance.now() + (gap ? 0 : retryPauseMs(error, 1));
+      // Too late to be sent again: the shard's reason says more than silence at the deadline.
+      if (!again || againAt >= held.deadline) return this.#take(false).reject(error);
       held.heldBefore = true;
-      this.#resumeAt = performance.now() + (gap ? 0 : retryPauseMs(error, 1));
+      this.#resumeAt = againAt;
     }
     // What was sent behind it is refused for the gap, and sent again with it.
     this.#held += 1;

@@ -36,6 +36,7 @@ class FakeShard(shard_pb2_grpc.ShardServiceServicer):
         self.times: dict[int, int] = {}
         self.generation = 7
         self.busy: dict[int, int] = {}  # how often a number is refused for the moment
+        self.retry_after_ms = 2
         self.wrong: set[int] = set()
         self.break_before: set[int] = set()  # the stream ends, and nothing was applied
         self.break_after: set[int] = set()  # it was applied, and the answer is lost
@@ -72,7 +73,7 @@ class FakeShard(shard_pb2_grpc.ShardServiceServicer):
         def refuse(code: int, reason: str) -> Any:
             answer.error.code, answer.error.reason = code, reason
             if code == EXHAUSTED:
-                answer.error.retry_after.FromMilliseconds(2)
+                answer.error.retry_after.FromMilliseconds(self.retry_after_ms)
             return answer
 
         if number in self.break_before:
@@ -184,10 +185,11 @@ def test_a_shard_that_lost_confirmed_updates_is_data_loss() -> None:
         assert caught.value.reason == "LOST_UPDATES"
 
 
-def test_a_busy_shard_is_an_error_at_the_deadline() -> None:
+def test_a_shard_that_is_busy_beyond_the_deadline_is_an_error_at_once() -> None:
     shard = FakeShard()
-    shard.busy = {1: 1_000_000}
-    with _stream(shard, timeout=5) as stream:
+    shard.busy = {1: 1}
+    shard.retry_after_ms = int(2000 * PATIENCE)
+    with _stream(shard) as stream:
         _send(stream, 1)
         with pytest.raises(dslide.ResourceExhaustedError) as caught:
             stream.receive()

@@ -106,7 +106,7 @@ class ShardStream:
                 raise self._failure
             oldest = self._unanswered[0]
             if held and held >= (self._connection.written if self._connection else 0):
-                time.sleep(max(0.0, min(resume_at, oldest.deadline) - time.monotonic()))
+                time.sleep(max(0.0, resume_at - time.monotonic()))
                 self._last_resent = self._unanswered[held - 1].request.envelope.sequence
                 self._resend()
                 held = 0
@@ -142,16 +142,16 @@ class ShardStream:
                     oldest.held_before = True
                     self._disconnect()
                     continue
-                if (
-                    not (error.code in _TRANSIENT or (gap and not oldest.held_before))
-                    or time.monotonic() >= oldest.deadline
-                ):
+                again = error.code in _TRANSIENT or (gap and not oldest.held_before)
+                resume_at = time.monotonic() + (0.0 if gap else retry_pause(error, 1))
+                # Too late to be sent again: the shard's reason says more than silence at the
+                # deadline.
+                if not again or resume_at >= oldest.deadline:
                     self._unanswered.popleft()
                     assert self._connection is not None
                     self._connection.written -= 1
                     raise error
                 oldest.held_before = True
-                resume_at = time.monotonic() + (0.0 if gap else retry_pause(error, 1))
             # What was sent behind it is refused for the gap, and sent again with it.
             held += 1
 
