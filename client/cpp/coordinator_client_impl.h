@@ -19,9 +19,6 @@
 
 namespace dslide {
 
-// Time for a server that is being started with its certificates.
-inline constexpr absl::Duration kHandshakePatience = absl::Seconds(5);
-
 struct CoordinatorClient::Impl {
   std::string address;
   ClientOptions options;

@@ -22,6 +22,10 @@
 
 namespace dslide {
 
+// For handshakes before the first answer: time for a server that is being started with its
+// certificates.
+inline constexpr absl::Duration kHandshakePatience = absl::Seconds(5);
+
 struct UnaryCall {
   absl::string_view peer;    // for errors
   absl::string_view remedy;  // for the errors that say that nobody answers

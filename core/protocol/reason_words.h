@@ -48,6 +48,7 @@ inline constexpr char kClosedClient[] = "CLOSED_CLIENT";    // said CloseClient,
 inline constexpr char kQuarantined[] = "QUARANTINED";       // too many bad requests
 inline constexpr char kSequenceGap[] = "SEQUENCE_GAP";      // an earlier one is missing here
 inline constexpr char kModelDiffers[] = "MODEL_DIFFERS";
+inline constexpr char kDataDiffers[] = "DATA_DIFFERS";  // of a server of data: not what it had
 inline constexpr char kNoDataDir[] = "NO_DATA_DIR";
 inline constexpr char kNotFrozen[] = "NOT_FROZEN";  // no cut of that epoch is being made
 inline constexpr char kCheckpointRunning[] = "CHECKPOINT_RUNNING";  // another one is being written
@@ -59,6 +60,7 @@ inline constexpr char kForeignClient[] = "FOREIGN_CLIENT";  // the id of another
 // --- NOT_FOUND: create it first.
 inline constexpr char kUnknownModel[] = "UNKNOWN_MODEL";
 inline constexpr char kUnknownCheckpoint[] = "UNKNOWN_CHECKPOINT";
+inline constexpr char kUnknownDataset[] = "UNKNOWN_DATASET";
 
 // --- RESOURCE_EXHAUSTED: slow down; the answer says for how long.
 inline constexpr char kQueueFull[] = "QUEUE_FULL";

@@ -25,12 +25,12 @@ class SampleCluster:
                 "--shard-id", shard, "--threads", 1, "--durability", "log-periodic",
                 "--data-dir", folder / f"shard-{shard}", "--log-image-interval", "4MiB")
             for shard in range(SHARDS)]
-        data = folder / "train.txt"
+        self.data = folder / "train.txt"
         processes.assert_ended(programs.run_dslide(
-            "data", "gen", "--output", data, "--points", 3000, "--features", 1000, "--labels",
+            "data", "gen", "--output", self.data, "--points", 3000, "--features", 1000, "--labels",
             2000, "--seed", 5), 0)
         self.trainer = programs.start(
-            "dslide", "train", "--data", data, "--cluster", self.coordinator.address,
+            "dslide", "train", "--data", self.data, "--cluster", self.coordinator.address,
             "--job", "sample", "--threads", 1, "--admin", "127.0.0.1:0", *SETTINGS)
         trainer = self.trainer.wait_for_stderr(r"Metrics: http://(\S+)/metrics").group(1)
         # {program: [address of an admin page]}
@@ -41,12 +41,16 @@ class SampleCluster:
         processes.wait_until(self._is_busy, lambda: "a step and a checkpoint", [self.trainer])
 
     def start_serving(self) -> None:
-        """Adds a server of predictions of the model that is trained."""
-        server = self._programs.start(
-            "dslide", "serve", "-o", "json", "--cluster", self.coordinator.address, "--listen",
-            "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", 1)
-        server.wait_for_stdout(r"^\{.*\}$")
-        self.admins["dslide-serve"] = [json.loads(server.stdout)["admin"]]
+        """Adds a server of predictions of the model that is trained, and one of its data."""
+        for program, *arguments in (
+                ("dslide-serve", "serve", "--http", "127.0.0.1:0", "--cluster",
+                 self.coordinator.address),
+                ("dslide-data", "data", "serve", "--data", self.data)):
+            server = self._programs.start(
+                "dslide", *arguments, "-o", "json", "--listen", "127.0.0.1:0", "--admin",
+                "127.0.0.1:0", "--threads", 1)
+            server.wait_for_stdout(r"^\{.*\}$")
+            self.admins[program] = [json.loads(server.stdout)["admin"]]
 
     def start_secured(self) -> None:
         """Adds a coordinator of another cluster, which has certificates."""

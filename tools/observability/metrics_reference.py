@@ -9,9 +9,9 @@ _INTRODUCTION = """\
 # Metrics
 
 Each program serves a page for Prometheus on its admin port, at `/metrics`: `dslide-coordinator` and
-`dslide-shard` with `--admin HOST:PORT`, a trainer with `dslide train --admin HOST:PORT`, a server
-of predictions with `dslide serve --admin HOST:PORT`. Beside it are `/livez`, `/readyz` and, at `/`,
-a page for people. `dslide top` shows rates without Prometheus.
+`dslide-shard` with `--admin HOST:PORT`, and so have a trainer (`dslide train`), a server of
+predictions (`dslide serve`) and one of data (`dslide data serve`). Beside it are `/livez`, `/readyz`
+and, at `/`, a page for people. `dslide top` shows rates without Prometheus.
 
 This page is made from the live pages of a running cluster by
 `tools/observability/metrics_reference.py`, and a test compares the two; do not edit it by hand.
@@ -31,6 +31,7 @@ _TITLES = {
     "dslide-coordinator": "Coordinator",
     "dslide-trainer": "Trainers",
     "dslide-serve": "Servers of predictions",
+    "dslide-data": "Servers of data",
 }
 
 

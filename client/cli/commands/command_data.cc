@@ -11,6 +11,7 @@
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/serve/command_data_serve.h"
 #include "client/cli/train/data_source.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/dataset_info.h"
@@ -80,8 +81,10 @@ struct InfoOptions {
 
 absl::StatusOr<int> RunInfo(const GlobalOptions& global, const InfoOptions& options) {
   const Parallelism parallelism = ThreadsOrAll(options.threads);
+  DataOptions source = options.data;
+  ASSIGN_OR_RETURN(source.served, ServedDataOf(global));
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
-                   OpenData(options.file, options.data, nullptr, parallelism));
+                   OpenData(options.file, source, nullptr, parallelism));
   ASSIGN_OR_RETURN(const DatasetInfo info, DescribeDataset(*data, parallelism));
   ASSIGN_OR_RETURN(const PrecisionAtK baseline, MostFrequentBaseline(*data, *data, parallelism));
   if (global.json()) {
@@ -146,11 +149,13 @@ void AddDataCommand(CliCommand app, Context& context) {
                         "  dslide data import --csv articles.csv --output articles\n"
                         "  dslide data debian-packages --output data/debian\n"
                         "  dslide data info data/debian/train.txt\n"
-                        "  dslide data gen --output wide.txt --labels 670091 --features 135909");
+                        "  dslide data gen --output wide.txt --labels 670091 --features 135909\n"
+                        "  dslide data serve --data train.txt");
   AddImportCommand(command, context);
   AddGen(command, context);
   AddDebianCommands(command, context);
   AddInfo(command, context);
+  AddDataServeCommand(command, context);
 }
 
 }  // namespace dslide::cli

@@ -96,8 +96,10 @@ absl::Status PlanData(const PlanOptions& options, const GlobalOptions& global, P
         "--data says how many --points, --features and --rows there are: leave them out");
   }
   const Parallelism parallelism = ThreadsOrAll(0);
+  DataOptions source = options.source;
+  ASSIGN_OR_RETURN(source.served, ServedDataOf(global));
   ASSIGN_OR_RETURN(const ImportedData opened,
-                   OpenTrainingData(options.data, "", options.source, parallelism, global.quiet));
+                   OpenTrainingData(options.data, "", source, parallelism, global.quiet));
   const Dataset& data = *opened.data;
   RETURN_IF_ERROR(CheckHasLabels(data));
   SpecOptions spec = options.spec;

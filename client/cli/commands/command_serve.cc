@@ -9,8 +9,8 @@
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/terminal.h"
 #include "client/cli/serve/predict_server.h"
+#include "client/cli/serve/server_flags.h"
 #include "core/base/status_macros.h"
-#include "core/base/units.h"
 #include "services/common/signal_waiter.h"
 
 namespace dslide::cli {
@@ -34,28 +34,13 @@ constexpr int64_t kMostAtOnce = 4096;
 
 struct ServeOptions {
   PredictServerOptions server;
+  ServerFlags flags;
   std::string mode = "exact";
   std::string batch_wait = "0s";
   std::string request_timeout = "30s";
   std::string refresh = "10s";
   std::string wait = "10m";
-  std::string drain_delay = "0s";
-  std::string drain_timeout = "5s";
 };
-
-absl::Status ReadDuration(const char* flag, const std::string& text, absl::Duration least,
-                          absl::Duration& value) {
-  const absl::StatusOr<absl::Duration> parsed = ParseDuration(text);
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", parsed.status().message()));
-  }
-  if (*parsed < least) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", text, ": must be at least ", absl::FormatDuration(least)));
-  }
-  value = *parsed;
-  return absl::OkStatus();
-}
 
 absl::Status ResolveServeOptions(const GlobalOptions& global, ServeOptions& options) {
   PredictServerOptions& server = options.server;
@@ -69,14 +54,9 @@ absl::Status ResolveServeOptions(const GlobalOptions& global, ServeOptions& opti
       ReadDuration("--refresh", options.refresh, absl::Milliseconds(100), server.model.refresh));
   RETURN_IF_ERROR(
       ReadDuration("--wait", options.wait, absl::ZeroDuration(), server.model.patience));
-  RETURN_IF_ERROR(ReadDuration("--drain-delay", options.drain_delay, absl::ZeroDuration(),
-                               server.server.drain_delay));
-  RETURN_IF_ERROR(ReadDuration("--drain-timeout", options.drain_timeout, absl::ZeroDuration(),
-                               server.server.drain_timeout));
+  RETURN_IF_ERROR(ResolveServerFlags(global, "dslide serve", options.flags));
+  server.server = options.flags.server;
   server.service.hashed_by_default = options.mode == "hashed";
-  server.server.binary = "dslide serve";
-  server.server.insecure = global.insecure;
-  server.server.tls.files = global.tls;
   server.model.model.job = "serve";
   server.model.model.repeat = false;
   return absl::OkStatus();
@@ -116,24 +96,6 @@ absl::StatusOr<int> RunServe(const GlobalOptions& global, ServeOptions& options)
   return code;
 }
 
-void AddServerOptions(CliCommand command, ServerOptions& server) {
-  AddOption(command, "--listen", server.listen,
-            "Address for gRPC: HOST:PORT (port 0: a free one) or unix:PATH");
-  AddOption(command, "--admin", server.admin,
-            "Address of the admin page (metrics, health); empty: none");
-  AddOption(command, "--tls-cluster", server.tls.cluster,
-            "The cluster in the certificates' names dslide://CLUSTER/ROLE");
-  AddOption(command, "--authorization", server.tls.authorization,
-            "roles: callers need the role reader; none: every certificate of --tls-ca. Empty: "
-            "roles when there is --tls-ca");
-  AddOption(command, "--max-connections", server.max_connections,
-            "Connections open at one time; more are closed as soon as they come")
-      .Range<int64_t>(1, kMostQueries);
-  AddOption(command, "--max-connection-rate", server.max_connection_rate,
-            "New connections a second from one address; 0: any number")
-      .Range<int64_t>(0, kMostQueries);
-}
-
 }  // namespace
 
 void AddServeCommand(CliCommand app, Context& context) {
@@ -141,12 +103,12 @@ void AddServeCommand(CliCommand app, Context& context) {
       app.AddSubcommand("serve", "Answer predictions over gRPC and HTTP", kServeExamples);
   auto options = std::make_shared<ServeOptions>();  // shared with the callback
   PredictServerOptions& server = options->server;
-  server.server.listen = "127.0.0.1:7030";
+  options->flags.server.listen = "127.0.0.1:7030";
+  options->flags.server.admin = "127.0.0.1:7032";
   server.http = "127.0.0.1:7031";
-  server.server.admin = "127.0.0.1:7032";
   server.model.model.recall = 0.95;
   AddModelOptions(command, server.model.model);
-  AddServerOptions(command, server.server);
+  AddServerFlags(command, options->flags, "the role reader");
   AddOption(command, "--http", server.http,
             "HOST:PORT of HTTP/JSON and a page to try texts; empty: none");
   command.AddSwitch("--http-plaintext", server.http_plaintext,
@@ -173,10 +135,6 @@ void AddServeCommand(CliCommand app, Context& context) {
   AddOption(command, "--wait", options->wait,
             "How long a cluster and its model may take to be there: until then the server is alive "
             "and not ready; 0s: not at all");
-  AddOption(command, "--drain-delay", options->drain_delay,
-            "Pause between \"not ready\" and refusing calls");
-  AddOption(command, "--drain-timeout", options->drain_timeout,
-            "How long running calls may take at the end");
   RunWhenChosen(command, context, options, RunServe);
 }
 

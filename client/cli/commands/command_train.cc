@@ -52,6 +52,8 @@ constexpr char kExamplesText[] = R"(Examples:
       CSV and JSON lines are imported first; dslide data import keeps what it makes of them.
   dslide train --data s3://bucket/set/train.txt.gz --eval s3://bucket/set/test.txt.gz
       From an object store (s3, gs, http, https); docs/start/data.md tells of keys and the cache.
+  dslide train --data grpc://10.0.0.5:7040/data --cluster 10.0.0.1:7000 --job run-1
+      With the points of a dslide data serve: only those of its own work travel to a trainer.
   dslide train --text --data book.txt --dim 100
       From words to the words around them.)";
 
@@ -169,6 +171,7 @@ absl::Status TrainRun::OpenInput() {
                                            : FindInCluster(global_, options_.cluster, name));
   ASSIGN_OR_RETURN(result_.cutoffs, CheckAccuracyOptions(options_.accuracy));
   DataOptions source = options_.source;
+  ASSIGN_OR_RETURN(source.served, ServedDataOf(global_));
   if (known_.continued.has_value()) source.import.continued = &*known_.continued;
   ASSIGN_OR_RETURN(ImportedData input, OpenTrainingData(options_.data, options_.eval, source,
                                                         parallelism_, global_.quiet));

@@ -18,7 +18,6 @@
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/shell_word.h"
 #include "client/cli/console/terminal.h"
-#include "client/cli/source/remote_data.h"
 #include "client/cli/train/data_source.h"
 #include "client/cli/train/default_spec.h"
 #include "client/cli/train/spec_options.h"
@@ -138,6 +137,7 @@ class TuneRun {
   InterruptGuard interrupt_;
 
   std::optional<FileOutput> spec_file_;  // opened first: hours would be lost for a wrong name
+  DataOptions source_;                   // of all data
   std::unique_ptr<Dataset> data_;
   LabelCounts counts_;
   std::vector<uint32_t> groups_;  // [points], or empty
@@ -157,20 +157,14 @@ absl::Status TuneRun::OpenInput() {
     ASSIGN_OR_RETURN(FileOutput file, FileOutput::Create(options_.spec_out));
     spec_file_.emplace(std::move(file));
   }
-  ASSIGN_OR_RETURN(data_, OpenData(options_.data, DataOptions(), nullptr, parallelism_));
+  ASSIGN_OR_RETURN(source_.served, ServedDataOf(global_));
+  ASSIGN_OR_RETURN(data_, OpenData(options_.data, source_, nullptr, parallelism_));
   RETURN_IF_ERROR(CheckHasLabels(*data_));
   if (!options_.eval.empty()) {
     // Before hours of work; its points are read after them.
-    ASSIGN_OR_RETURN(const LocalData eval_file, FetchData(options_.eval));
-    ASSIGN_OR_RETURN(const SparseHeader header, ReadSparseHeader(eval_file.path));
-    if (header.features != data_->num_features() || header.labels != data_->num_labels()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options_.eval, " has ", header.features, " features and ", header.labels,
-                       " labels, ", options_.data, " has ", data_->num_features(), " and ",
-                       data_->num_labels(), ": both must come from one data set"));
-    }
     ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> eval,
-                     OpenData(options_.eval, DataOptions(), nullptr, parallelism_));
+                     OpenData(options_.eval, source_, nullptr, parallelism_));
+    RETURN_IF_ERROR(CheckSameShape(*data_, *eval));
     RETURN_IF_ERROR(CheckHasLabels(*eval));
   }
   if (!options_.validation_group.empty()) {
@@ -312,7 +306,7 @@ absl::Status TuneRun::Test() {
   if (result_.interrupted) return absl::OkStatus();
   RETURN_IF_ERROR(model.status());
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> eval,
-                   OpenData(options_.eval, DataOptions(), nullptr, parallelism_));
+                   OpenData(options_.eval, source_, nullptr, parallelism_));
   const std::vector<float> inverse_propensities =
       InversePropensities(counts_.of_label, counts_.points, PropensityModel());
   ASSIGN_OR_RETURN(result_.accuracy,

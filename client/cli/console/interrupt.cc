@@ -57,6 +57,8 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() { RestoreSignals(); }
 
+void InterruptGuard::Interrupt() { interrupted.store(true); }
+
 bool InterruptGuard::Interrupted() { return interrupted.load(std::memory_order_relaxed); }
 
 }  // namespace dslide::cli

@@ -15,6 +15,8 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   static bool Interrupted();
+  // As the first signal would: for programs that take signals in another way.
+  static void Interrupt();
 };
 
 }  // namespace dslide::cli

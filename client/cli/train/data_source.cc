@@ -67,6 +67,15 @@ absl::StatusOr<LocalData> FetchPoints(const std::string& data, const DataOptions
   return FetchData(data, options.text ? NamesBeside() : NamesOfSparseData());
 }
 
+absl::StatusOr<std::unique_ptr<ServedDataset>> OpenServed(const std::string& url,
+                                                          const DataOptions& options) {
+  if (options.text) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--text: ", url, " has points, no text; give a file"));
+  }
+  return ServedDataset::Open(url, options.served);
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> OpenLocal(const LocalData& local,
                                                    const DataOptions& options,
                                                    std::shared_ptr<const Vocabulary> vocabulary,
@@ -97,11 +106,19 @@ absl::StatusOr<ImportedData> OpenTrainingData(const std::string& data, const std
     return OpenImported(data, eval, options.import, parallelism, quiet);
   }
   ImportedData opened;
-  ASSIGN_OR_RETURN(const LocalData local, FetchPoints(data, options));
-  ASSIGN_OR_RETURN(opened.data, OpenLocal(local, options, nullptr, parallelism));
-  // One beside data whose features have no names is of other data.
-  if (!opened.data->FeatureName(0).empty() && !options.text) {
-    ASSIGN_OR_RETURN(opened.tokenizer, FindTokenizer(local.path));
+  if (IsServedData(data)) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ServedDataset> served, OpenServed(data, options));
+    if (!served->tokenizer().empty()) {
+      ASSIGN_OR_RETURN(opened.tokenizer, TokenizerFromJson(served->tokenizer(), data));
+    }
+    opened.data = std::move(served);
+  } else {
+    ASSIGN_OR_RETURN(const LocalData local, FetchPoints(data, options));
+    ASSIGN_OR_RETURN(opened.data, OpenLocal(local, options, nullptr, parallelism));
+    // One beside data whose features have no names is of other data.
+    if (!opened.data->FeatureName(0).empty() && !options.text) {
+      ASSIGN_OR_RETURN(opened.tokenizer, FindTokenizer(local.path));
+    }
   }
   if (eval.empty()) return opened;
   ASSIGN_OR_RETURN(opened.eval, OpenData(eval, options, VocabularyOf(*opened.data), parallelism));
@@ -113,6 +130,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
                                                   const DataOptions& options,
                                                   std::shared_ptr<const Vocabulary> vocabulary,
                                                   Parallelism parallelism) {
+  if (IsServedData(path)) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ServedDataset> served, OpenServed(path, options));
+    return std::unique_ptr<Dataset>(std::move(served));
+  }
   ASSIGN_OR_RETURN(const LocalData local, FetchPoints(path, options));
   return OpenLocal(local, options, std::move(vocabulary), parallelism);
 }
@@ -120,11 +141,13 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
                                                      const std::string& path,
                                                      const ImportFlags& import,
+                                                     const ServedDataOptions& served,
                                                      Parallelism parallelism) {
   if (ImportFormatOf(path).has_value() && model.vocabulary == nullptr) {
     return OpenImportedFor(model, path, import, parallelism);
   }
   DataOptions options;
+  options.served = served;
   options.text = model.origin.data_kind == "text";
   if (model.origin.text_window > 0) options.window = model.origin.text_window;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cli/model/model_dir.h"
+#include "client/cli/source/served_dataset.h"
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/imported_data.h"
 #include "core/base/parallel.h"
@@ -22,7 +23,8 @@ struct DataOptions {
   int64_t window = 2;
   int64_t min_count = 5;
   int64_t max_vocabulary = 1000000;
-  ImportFlags import = {};  // of files of other programs
+  ImportFlags import = {};        // of files of other programs
+  ServedDataOptions served = {};  // of data that a server has
 };
 
 void AddDataOptions(CliCommand app, DataOptions& options);
@@ -48,6 +50,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path,
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataFor(const StoredModel& model,
                                                      const std::string& path,
                                                      const ImportFlags& import,
+                                                     const ServedDataOptions& served,
                                                      Parallelism parallelism);
 
 // The data without labels that the model has retired: nothing is learnt of them, and nobody is

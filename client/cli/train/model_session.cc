@@ -106,6 +106,7 @@ absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::OpenOnce(const Globa
   session->repeat_ = options.repeat;
   session->parallelism_ = ThreadsOrAll(options.threads);
   session->import_ = options.import;
+  ASSIGN_OR_RETURN(session->served_, ServedDataOf(global));
   const bool embedded = options.cluster.empty();
   if (options.use == ModelUse::kChange && embedded) {
     ASSIGN_OR_RETURN(session->directory_,
@@ -250,7 +251,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenDataset(const std::st
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::OpenPoints(const std::string& path) const {
-  return OpenDataFor(model_, path, import_, parallelism_);
+  return OpenDataFor(model_, path, import_, served_, parallelism_);
 }
 
 absl::StatusOr<StoredModel> ModelSession::GrownFor(const ImportedData& input) const {
@@ -306,6 +307,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ModelSession::TryToGrow(const ModelOpti
   DataOptions source;
   source.import = import_;
   source.import.continued = &model_;
+  source.served = served_;
   ASSIGN_OR_RETURN(ImportedData input,
                    OpenTrainingData(path, "", source, parallelism_, /*quiet=*/true));
   ASSIGN_OR_RETURN(StoredModel grown, GrownFor(input));

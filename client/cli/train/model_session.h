@@ -14,6 +14,7 @@
 #include "client/cli/console/global_options.h"
 #include "client/cli/model/model_dir.h"
 #include "client/cli/model/model_dir_writer.h"
+#include "client/cli/source/served_dataset.h"
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/imported_data.h"
@@ -120,6 +121,7 @@ class ModelSession {
   Parallelism parallelism_;
   StoredModel model_;
   ImportFlags import_;
+  ServedDataOptions served_;
   std::unique_ptr<ModelDirWriter> directory_;  // of one that writes; outlives session_
   std::unique_ptr<ClusterSession> session_;
   std::unique_ptr<Network> network_;

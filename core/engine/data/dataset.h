@@ -43,6 +43,10 @@ class Dataset {
   // asked for at Open().
   virtual absl::Span<const int64_t> DocumentFrequency() const = 0;
 
+  // Points of the whole set with each label, [num_labels]; empty when nobody counted:
+  // CountLabels() does.
+  virtual absl::Span<const int64_t> LabelFrequency() const { return {}; }
+
   // A number that differs, almost surely, between different data: made of the shape, the size and a
   // sample of the content. All trainers of one job must agree on it. Equal on all machines.
   virtual uint64_t Fingerprint() const = 0;

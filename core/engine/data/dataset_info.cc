@@ -118,6 +118,9 @@ absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& data, Parallelism par
 }
 
 absl::StatusOr<LabelCounts> CountLabels(const Dataset& data, Parallelism parallelism) {
+  if (const absl::Span<const int64_t> known = data.LabelFrequency(); !known.empty()) {
+    return LabelCounts{data.num_points(), {known.begin(), known.end()}};
+  }
   ASSIGN_OR_RETURN(Counts counts, CountAll(data, parallelism));
   return LabelCounts{data.num_points(), std::move(counts.labels)};
 }

@@ -95,6 +95,12 @@ constexpr MethodRoles kTable[] = {
     {"/dslide.v1.PredictService/Predict", kReading},
     {"/dslide.v1.PredictService/GetModel", kReading},
 
+    // Of `dslide data serve`: whole data sets, which predictions need nothing of.
+    {"/dslide.v1.DataService/GetDataset", kTrainingOrOperators},
+    {"/dslide.v1.DataService/ListFeatures", kTrainingOrOperators},
+    {"/dslide.v1.DataService/ListLabels", kTrainingOrOperators},
+    {"/dslide.v1.DataService/ReadPoints", kTrainingOrOperators},
+
     {"/grpc.health.v1.Health/Check", kEverybody},
     {"/grpc.health.v1.Health/Watch", kEverybody},
     // What the services are made of is for those who run them.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "dslide/v1/coordinator.pb.h"
+#include "dslide/v1/data.pb.h"
 #include "dslide/v1/predict.pb.h"
 #include "dslide/v1/shard.pb.h"
 
@@ -85,6 +86,10 @@ const std::map<std::string, std::string>& Expected() {
       {"/dslide.v1.ShardService/AdoptCheckpoint", "...O."},
       {"/dslide.v1.PredictService/Predict", "..TOR"},
       {"/dslide.v1.PredictService/GetModel", "..TOR"},
+      {"/dslide.v1.DataService/GetDataset", "..TO."},
+      {"/dslide.v1.DataService/ListFeatures", "..TO."},
+      {"/dslide.v1.DataService/ListLabels", "..TO."},
+      {"/dslide.v1.DataService/ReadPoints", "..TO."},
       {"/grpc.health.v1.Health/Check", "SCTOR"},
       {"/grpc.health.v1.Health/Watch", "SCTOR"},
       {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "...O."},
@@ -108,7 +113,7 @@ std::set<std::string> AllMethods() {
                                    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"};
   for (const google::protobuf::FileDescriptor* file :
        {v1::RegisterShardRequest::descriptor()->file(), v1::StepRequest::descriptor()->file(),
-        v1::PredictRequest::descriptor()->file()}) {
+        v1::PredictRequest::descriptor()->file(), v1::GetDatasetRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       const google::protobuf::ServiceDescriptor* service = file->service(i);
       for (int j = 0; j < service->method_count(); ++j) {
