@@ -1,7 +1,7 @@
 {{/*
 Sets in `jobs` the values of each Job of trainers, by its name: that of `trainer` has none, those of
-`trainers` have what they say in the place of what `trainer` says, of `dataset` key by key. Prints
-nothing. Input: root, jobs.
+`trainers` have what they say in the place of what `trainer` says, of `dataset` and of its `server` key
+by key. Prints nothing. Input: root, jobs.
 */}}
 {{- define "dslide.trainer.collect" -}}
 {{- if .root.Values.trainer.enabled }}{{ $_ := set .jobs "" .root.Values.trainer }}{{ end }}
@@ -14,6 +14,10 @@ nothing. Input: root, jobs.
 {{- $dataset := dict }}
 {{- range $key, $value := $.root.Values.trainer.dataset }}{{ $_ := set $dataset $key $value }}{{ end }}
 {{- range $key, $value := default (dict) $own.dataset }}{{ $_ := set $dataset $key $value }}{{ end }}
+{{- $server := dict }}
+{{- range $key, $value := $.root.Values.trainer.dataset.server }}{{ $_ := set $server $key $value }}{{ end }}
+{{- range $key, $value := dig "dataset" "server" (dict) $own }}{{ $_ := set $server $key $value }}{{ end }}
+{{- $_ := set $dataset "server" $server }}
 {{- $_ := set $values "dataset" $dataset }}
 {{- $_ := set $.jobs $name $values }}
 {{- end }}
@@ -32,49 +36,6 @@ nothing. Input: root, jobs.
 {{- $_ := set $values "trainer" .trainer }}
 {{- end -}}
 
-{{/* The volume of data, if there is one. Input: trainer.dataset. */}}
-{{- define "dslide.trainer.dataset" -}}
-{{- if .claim }}
-persistentVolumeClaim:
-  claimName: {{ .claim }}
-  readOnly: true
-{{- else if .image }}
-image:
-  reference: {{ .image }}
-{{- else if int .generate.points }}
-emptyDir: {}
-{{- end }}
-{{- end -}}
-
-{{/* Init containers that make data. Input: root, component, values. */}}
-{{- define "dslide.trainer.generators" -}}
-{{- $generate := .values.dataset.generate }}
-{{- $parts := list (dict "name" "train" "first" 0 "points" $generate.points) (dict "name" "test" "first" $generate.points "points" $generate.evalPoints) }}
-{{- range $parts }}
-{{- if int .points }}
-- name: generate-{{ .name }}
-  {{- include "dslide.container.common" $ | nindent 2 }}
-  command: [dslide]
-  args:
-    - data
-    - gen
-    - --output=/data/{{ .name }}.txt
-    - --first-point={{ int .first }}
-    - --points={{ int .points }}
-    {{- with $generate.extraArgs }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-  {{- with $.values.resources }}
-  resources:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  volumeMounts:
-    - name: dataset
-      mountPath: /data
-{{- end }}
-{{- end }}
-{{- end -}}
-
 {{- define "dslide.trainer.env" -}}
 {{- include "dslide.cli.env" . }}
 {{- if dig "limits" "cpu" "" (default (dict) .Values.trainer.resources) }}
@@ -84,20 +45,7 @@ emptyDir: {}
       containerName: trainer
       resource: limits.cpu
 {{- end }}
-{{- with .Values.trainer.dataset }}
-{{- if .cacheClaim }}
-- name: DSLIDE_DATA_CACHE
-  value: /var/cache/dslide/data
-{{- end }}
-{{- with .cacheSize }}
-- name: DSLIDE_DATA_CACHE_SIZE
-  value: {{ . | quote }}
-{{- end }}
-{{- with .patience }}
-- name: DSLIDE_DATA_PATIENCE
-  value: {{ . | quote }}
-{{- end }}
-{{- end }}
+{{- include "dslide.dataset.env" .Values.trainer.dataset }}
 {{- with .Values.trainer.extraEnv }}
 {{ toYaml . }}
 {{- end }}
@@ -146,7 +94,7 @@ template:
     {{- . | nindent 4 }}
     {{- end }}
     terminationGracePeriodSeconds: {{ int $trainer.terminationGracePeriodSeconds }}
-    {{- $generators := include "dslide.trainer.generators" $part | trim }}
+    {{- $generators := include "dslide.dataset.generators" (dict "root" . "dataset" $trainer.dataset "resources" $trainer.resources) | trim }}
     {{- if or $generators $trainer.initContainers }}
     initContainers:
       {{- with $generators }}
@@ -168,10 +116,7 @@ template:
           - train
           - --cluster={{ include "dslide.coordinator.address" . }}
           - --job={{ $trainer.job }}
-          - --data={{ default "/data/train.txt" $trainer.data }}
-          {{- with default (ternary "/data/test.txt" "" (gt (int $trainer.dataset.generate.evalPoints) 0)) $trainer.eval }}
-          - --eval={{ . }}
-          {{- end }}
+          {{- include "dslide.dataset.flags" $trainer | nindent 10 }}
           {{- if $trainer.model }}
           - --model=/etc/dslide/model/model.json
           {{- end }}
@@ -183,15 +128,9 @@ template:
         env:
           {{- . | nindent 10 }}
         {{- end }}
-        {{- if or $trainer.dataset.existingSecret $trainer.extraEnvFrom }}
+        {{- with include "dslide.dataset.envFrom" (dict "dataset" $trainer.dataset "values" $trainer) | trim }}
         envFrom:
-          {{- with $trainer.dataset.existingSecret }}
-          - secretRef:
-              name: {{ . }}
-          {{- end }}
-          {{- with $trainer.extraEnvFrom }}
-          {{- toYaml . | nindent 10 }}
-          {{- end }}
+          {{- . | nindent 10 }}
         {{- end }}
         ports:
           - name: admin
@@ -207,14 +146,8 @@ template:
             mountPath: /etc/dslide/model
             readOnly: true
           {{- end }}
-          {{- if include "dslide.trainer.dataset" $trainer.dataset }}
-          - name: dataset
-            mountPath: /data
-            readOnly: true
-          {{- end }}
-          {{- if $trainer.dataset.cacheClaim }}
-          - name: data-cache
-            mountPath: /var/cache/dslide
+          {{- with include "dslide.dataset.mounts" $trainer.dataset | trim }}
+          {{- . | nindent 10 }}
           {{- end }}
           {{- with $trainer.extraVolumeMounts }}
           {{- toYaml . | nindent 10 }}
@@ -229,14 +162,8 @@ template:
         configMap:
           name: {{ include "dslide.fullname" . }}-model-{{ toJson $trainer.model | sha256sum | trunc 8 }}
       {{- end }}
-      {{- with include "dslide.trainer.dataset" $trainer.dataset | trim }}
-      - name: dataset
-        {{- . | nindent 8 }}
-      {{- end }}
-      {{- with $trainer.dataset.cacheClaim }}
-      - name: data-cache
-        persistentVolumeClaim:
-          claimName: {{ . }}
+      {{- with include "dslide.dataset.volumes" $trainer.dataset | trim }}
+      {{- . | nindent 6 }}
       {{- end }}
       {{- with $trainer.extraVolumes }}
       {{- toYaml . | nindent 6 }}
