@@ -54,6 +54,15 @@ def test_the_servers_accept_every_rendered_command_line(
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("values", chart.CI_NAMES)
+def test_the_cli_knows_every_rendered_flag(values: str) -> None:
+    for owner, pod in chart.render_ci(values).pods().items():
+        for container in (item for item in chart.containers_of(pod) if item.command == ["dslide"]):
+            words = [word for word in container.args if not word.startswith("-")]
+            known = pods.known_flags("dslide") | pods.known_flags("dslide", *words)
+            assert set(chart.flags(container)) <= known, f"{owner}: {container.name}"
+
+
 def test_a_wrong_setting_is_noticed(certificates: pathlib.Path, tmp_path: pathlib.Path) -> None:
     objects = chart.render_insecure(shard={"config": {"max-cleints": 3}})
     done = check_config(objects, objects.shards(), certificates, tmp_path)

@@ -40,10 +40,15 @@ emptyDir: {}
 {{- end }}
 {{- end -}}
 
+{{/* The test data, if there is any. Input: trainer. */}}
+{{- define "dslide.dataset.eval" -}}
+{{ default (ternary "/data/test.txt" "" (gt (int .dataset.generate.evalPoints) 0)) .eval }}
+{{- end -}}
+
 {{/* What data there is. Input: trainer. */}}
 {{- define "dslide.dataset.flags" -}}
 - --data={{ default "/data/train.txt" .data }}
-{{- with default (ternary "/data/test.txt" "" (gt (int .dataset.generate.evalPoints) 0)) .eval }}
+{{- with include "dslide.dataset.eval" . }}
 - --eval={{ . }}
 {{- end }}
 {{- end -}}

@@ -60,12 +60,25 @@ file systems keep lost+found, which a shard would take for a model. Input: root,
 {{- end }}
 {{- end -}}
 
+{{/* Environment by which a container computes with the processors of its limit. Input: container, values. */}}
+{{- define "dslide.threads.env" -}}
+{{- if dig "limits" "cpu" "" (default (dict) .values.resources) }}
+- name: DSLIDE_THREADS
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ .container }}
+      resource: limits.cpu
+{{- end }}
+{{- end -}}
+
 {{/* Flags, and keys of the configuration file, that the chart sets itself for a component. Input: its name. */}}
 {{- define "dslide.ownedFlags" -}}
 tls-cert tls-key tls-ca tls-crl-dir insecure admin {{ if eq . "trainer" -}}
 cluster job data eval model timeout
 {{- else if eq . "serve" -}}
 cluster name model-dir listen http http-plaintext mode drain-delay drain-timeout tls-cluster authorization
+{{- else if eq . "data" -}}
+data eval listen drain-delay drain-timeout tls-cluster authorization
 {{- else -}}
 config listen data-dir drain-delay drain-timeout tls-reload-interval tls-cluster authorization {{ if eq . "shard" -}}
 coordinator advertise shard-id durability threads memory-budget

@@ -1,12 +1,16 @@
 {{/*
 Labels. "identity" is what selectors and volume claims carry: it must not change over the life of a
-release, so neither versions nor commonLabels are in it. Input: root, component.
+release, so neither versions nor commonLabels are in it. Input: root, component; server, where a
+component has several of them with different data.
 */}}
 {{- define "dslide.identity" -}}
 app.kubernetes.io/name: {{ include "dslide.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- with .server }}
+dslide/server: {{ . }}
 {{- end }}
 {{- end -}}
 

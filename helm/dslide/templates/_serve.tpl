@@ -31,13 +31,7 @@
 
 {{- define "dslide.serve.env" -}}
 {{- include "dslide.cli.env" . }}
-{{- if dig "limits" "cpu" "" (default (dict) .Values.serve.resources) }}
-- name: DSLIDE_THREADS
-  valueFrom:
-    resourceFieldRef:
-      containerName: serve
-      resource: limits.cpu
-{{- end }}
+{{- include "dslide.threads.env" (dict "container" "serve" "values" .Values.serve) }}
 {{- with .Values.serve.extraEnv }}
 {{ toYaml . }}
 {{- end }}

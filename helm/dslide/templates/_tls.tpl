@@ -47,6 +47,10 @@ and with it where it is given. Input: root, component.
 {{- $names = list (printf "*.%s-headless" $full) -}}
 {{- else if eq .component "serve" -}}
 {{- $names = list $full -}}
+{{- else if eq .component "data" -}}
+{{- $servers := dict -}}
+{{- include "dslide.data.collect" (dict "root" .root "servers" $servers) -}}
+{{- range $own, $ignored := $servers }}{{ $names = append $names (printf "%s-%s" (include "dslide.fullname" $.root) $own) }}{{ end -}}
 {{- else if eq .component "coordinator" -}}
 {{- $names = list $full (printf "*.%s-headless" $full) -}}
 {{- end -}}

@@ -38,13 +38,7 @@ by key. Prints nothing. Input: root, jobs.
 
 {{- define "dslide.trainer.env" -}}
 {{- include "dslide.cli.env" . }}
-{{- if dig "limits" "cpu" "" (default (dict) .Values.trainer.resources) }}
-- name: DSLIDE_THREADS
-  valueFrom:
-    resourceFieldRef:
-      containerName: trainer
-      resource: limits.cpu
-{{- end }}
+{{- include "dslide.threads.env" (dict "container" "trainer" "values" .Values.trainer) }}
 {{- include "dslide.dataset.env" .Values.trainer.dataset }}
 {{- with .Values.trainer.extraEnv }}
 {{ toYaml . }}
