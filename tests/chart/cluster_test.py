@@ -10,6 +10,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 import chart
 import pods
@@ -46,7 +47,8 @@ class Cluster:
         self.folder = programs.directory / "pods"
         self.mounted: dict[str, set[pathlib.Path]] = {name: set() for name in secrets}
         # {pod: its server}, and {pod: (port of gRPC, port of the admin pages)}
-        self.servers = {f"{server.metadata.name}-{index}": server for server in objects.servers()
+        self.servers = {f"{server.metadata.name}-{index}": server
+                        for server in [*objects.servers(), *objects.all("Deployment")]
                         for index in range(server.spec.replicas)}
         self.ports = {name: (free_port(), free_port()) for name in self.servers}
         self.processes: dict[str, Process] = {}
@@ -54,13 +56,13 @@ class Cluster:
     def local(self, word: str, pod_name: str) -> str:
         """A word of a command line with the addresses of the cluster replaced by this machine's."""
         grpc, admin = self.ports.get(pod_name, (0, 0))
-        word = re.sub(r"0\.0\.0\.0:(7000|7010)$", f"127.0.0.1:{grpc}", word)
-        word = re.sub(r"0\.0\.0\.0:(7001|7011|7021)$", f"127.0.0.1:{admin}", word)
+        word = re.sub(r"0\.0\.0\.0:(7000|7010|7040)$", f"127.0.0.1:{grpc}", word)
+        word = re.sub(r"0\.0\.0\.0:(7001|7011|7021|7041)$", f"127.0.0.1:{admin}", word)
 
         def address(match: re.Match[str]) -> str:
             # The clients' service has one pod behind it.
             ports = self.ports.get(match[1]) or self.ports[f"{match[1]}-0"]
-            return f"127.0.0.1:{ports[match[2] in ('7001', '7011')]}"
+            return f"127.0.0.1:{ports[match[2] in ('7001', '7011', '7041')]}"
 
         return re.sub(r"\b([a-z0-9-]+)(?:\.[a-z0-9-]+)?\.ns\.svc:(\d+)\b", address, word)
 
@@ -96,6 +98,11 @@ class Cluster:
         """A container that ends."""
         return self.start(pod, container, pod_name).finish()
 
+    def prepare(self, pod: Object, pod_name: str) -> None:
+        """Runs the init containers of the pod."""
+        for container in pod.spec.initContainers or []:
+            processes.assert_ended(self.run(pod, container, pod_name), 0)
+
     def probe(self, pod_name: str, kind: str) -> int:
         """The status with which the pod answers a probe; 0 while it does not answer."""
         container = main_container(self.servers[pod_name].spec.template)
@@ -106,6 +113,7 @@ class Cluster:
     def start_servers(self) -> None:
         for name, server in self.servers.items():
             pod = server.spec.template
+            self.prepare(pod, name)
             self.processes[name] = self.start(pod, main_container(pod), name)
         for name, process in self.processes.items():
             wait_until(functools.partial(self.is_ready, name), lambda: "it is ready", [process])
@@ -119,9 +127,9 @@ class Cluster:
         return pod, next(item for item in pod.spec.initContainers if item.name == "status")
 
 
-def start(values: str, programs: Programs, secrets: dict[str, Files]) -> Cluster:
+def start(values: str, programs: Programs, secrets: dict[str, Files], **more: Any) -> Cluster:
     # A short delay in place of the default: what is waited for is counted in another test.
-    objects = chart.render([chart.ci_file(values)], {"shard": {"drain": {"delay": 1}}})
+    objects = chart.render([chart.ci_file(values)], {"shard": {"drain": {"delay": 1}}, **more})
     cluster = Cluster(objects, programs, secrets)
     cluster.start_servers()
     return cluster
@@ -172,15 +180,20 @@ def servers_stop_in_good_order(cluster: Cluster) -> None:
 @pytest.mark.usefixtures("bin_dir")
 def test_a_release_in_plaintext_runs(programs: Programs) -> None:
     cluster = start("trainer", programs, {})
-
-    def bring_data(pod: Object, name: str) -> None:
-        for container in pod.spec.initContainers:
-            processes.assert_ended(cluster.run(pod, container, name), 0)
-
     every_probe_of_every_server_is_answered(cluster)
     shards_have_the_numbers_of_their_pods(cluster)
     the_pod_of_helm_test_succeeds_twice(cluster)
-    the_trainers_of_the_job_train_together(cluster, bring_data)
+    the_trainers_of_the_job_train_together(cluster, cluster.prepare)
+    servers_stop_in_good_order(cluster)
+
+
+@pytest.mark.usefixtures("bin_dir")
+def test_trainers_without_data_have_it_from_their_server(programs: Programs) -> None:
+    server = {"enabled": True, "drain": {"delay": 1, "timeout": 5}}
+    cluster = start("trainer", programs, {}, trainer={"dataset": {"server": server}})
+    every_probe_of_every_server_is_answered(cluster)
+    the_trainers_of_the_job_train_together(cluster, cluster.prepare)
+    assert not list(cluster.folder.glob("trainer-*/data/*"))
     servers_stop_in_good_order(cluster)
 
 

@@ -67,14 +67,29 @@ def test_trainers_have_the_address_of_the_server_and_no_volume(name: str) -> Non
 
 
 def test_nothing_else_of_the_trainers_changes() -> None:
-    trainer = {"model": {"name": "a"}, "suspend": False, "extraEnvFrom": [{"secretRef": {
+    trainer = {"podAnnotations": {"a": "b"}, "model": {"name": "a"}, "suspend": False, "extraEnvFrom": [{"secretRef": {
         "name": "own"}}], "extraVolumes": [{"name": "v", "emptyDir": {}}]}
     jobs = [trained({"data": "/a", **trainer}, {"enabled": on}).one("Job") for on in (False, True)]
     for job in jobs:
         main = main_container(job.spec.template)
         main["args"] = [word for word in main.args if not word.startswith("--data=")]
         del job.metadata["name"]
+    del jobs[1].spec.template.metadata["annotations"]["checksum/data"]
     assert jobs[0] == jobs[1]
+
+
+@pytest.mark.parametrize(("changed", "another"), [
+    ({"data": "s3://b/other.txt"}, True),
+    ({"dataset": {"server": {"enabled": True, "extraArgs": ["--text-column=title"]}}}, True),
+    ({"dataset": {"server": {"enabled": True, "nodeSelector": {"pool": "data"}}}}, False),
+], ids=str)
+def test_trainers_are_replaced_when_their_server_has_other_data(
+        changed: dict[str, Any], another: bool) -> None:
+    trainer = {"enabled": True, "job": "run", "data": "s3://b/a.txt",
+               "dataset": {"server": {"enabled": True}}}
+    names = [chart.render_insecure(trainer=trainer | more).one("Job").metadata.name
+             for more in ({}, changed)]
+    assert (names[0] != names[1]) == another
 
 
 def test_a_job_of_trainers_has_its_own_server_with_the_defaults_of_all() -> None:

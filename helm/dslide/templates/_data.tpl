@@ -19,7 +19,8 @@ is that of its objects after the release's. Prints nothing. Input: root, servers
 
 {{/*
 Sets in `values` a trainer that reads from its server alone: addresses in the place of sources, and
-nothing that opens those. Input: root, key, trainer, values.
+nothing that opens those. Trainers end when their server has other data, so other data is another Job.
+Input: root, key, trainer, values.
 */}}
 {{- define "dslide.data.trainer" -}}
 {{- $name := printf "%s-%s" (include "dslide.fullname" .root) (include "dslide.data.name" .key) }}
@@ -28,6 +29,8 @@ nothing that opens those. Input: root, key, trainer, values.
 {{- $_ := set $trainer "data" (printf "%s/data" $url) }}
 {{- $_ := set $trainer "eval" (ternary (printf "%s/eval" $url) "" (ne (include "dslide.dataset.eval" .trainer) "")) }}
 {{- $_ := set $trainer "dataset" (dict "generate" (dict)) }}
+{{- $data := list (include "dslide.dataset.flags" .trainer) (pick .trainer.dataset "claim" "image" "generate") .trainer.dataset.server.extraArgs }}
+{{- $_ := set $trainer "podAnnotations" (merge (dict "checksum/data" (toJson $data | sha256sum)) .trainer.podAnnotations) }}
 {{- $_ := set .values "trainer" $trainer }}
 {{- end -}}
 
