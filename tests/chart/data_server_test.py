@@ -30,7 +30,8 @@ def trained(source: Any, server: Any) -> Objects:
 
 def pod_of(objects: Objects, kind: str, part: str = "") -> Object:
     """The template of the one object of a kind whose name has the part."""
-    return next(item.spec.template for item in objects.all(kind) if part in item.metadata.name)
+    found: Object = next(item for item in objects.all(kind) if part in item.metadata.name)
+    return Object(found.spec.template)
 
 
 def of_data(pod: Object) -> dict[str, Any]:
@@ -67,8 +68,9 @@ def test_trainers_have_the_address_of_the_server_and_no_volume(name: str) -> Non
 
 
 def test_nothing_else_of_the_trainers_changes() -> None:
-    trainer = {"podAnnotations": {"a": "b"}, "model": {"name": "a"}, "suspend": False, "extraEnvFrom": [{"secretRef": {
-        "name": "own"}}], "extraVolumes": [{"name": "v", "emptyDir": {}}]}
+    trainer = {"podAnnotations": {"a": "b"}, "model": {"name": "a"}, "suspend": False,
+               "extraEnvFrom": [{"secretRef": {"name": "own"}}],
+               "extraVolumes": [{"name": "v", "emptyDir": {}}]}
     jobs = [trained({"data": "/a", **trainer}, {"enabled": on}).one("Job") for on in (False, True)]
     for job in jobs:
         main = main_container(job.spec.template)
