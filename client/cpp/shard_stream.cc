@@ -320,24 +320,21 @@ void ShardStream::Impl::OnResponse(const v1::StepResponse& response) {
   }
 }
 
-// Whether the request that was just refused stays in `unanswered`, to be sent again. The shard then
-// refuses those behind it for the gap that it leaves; they are kept, too, and all are sent again
-// when the last of them was answered.
+// Whether the request that was just refused stays in `unanswered`. The shard then refuses those
+// behind it for the gap that it leaves; all are sent again when the last of them was answered.
 bool ShardStream::Impl::Hold(const absl::Status& refusal) {
   const std::string why = ReasonOf(refusal);
   const bool gap = why == reason::kSequenceGap;
   if (held == 0) {
     Unanswered& entry = unanswered.front();
-    // A gap in front: an earlier request was refused for good and its number is not used. Sent
-    // again, this one gives that number up; a second gap means something else. A new generation, or
-    // an unknown client: Hello comes first. A client that had answers begins anew instead.
+    // A gap in front: an earlier request was refused for good. Sent again, this one gives that
+    // number up; a second gap means something else. With a new generation Hello comes first.
     const bool stale =
         why == reason::kStaleGeneration || (why == reason::kUnknownClient && confirmed == 0);
     const bool again = IsTransient(refusal) || ((gap || stale) && !entry.held_before);
-    const absl::Duration pause = gap || stale ? absl::ZeroDuration()
-                                              : std::max(options.retry.first_delay,
-                                                         absl::Milliseconds(RetryAfterMs(refusal)));
-    const absl::Time again_at = absl::Now() + pause;
+    const absl::Duration pause =
+        std::max(options.retry.first_delay, absl::Milliseconds(RetryAfterMs(refusal)));
+    const absl::Time again_at = absl::Now() + (gap || stale ? absl::ZeroDuration() : pause);
     // Too late to be sent again: the shard's reason says more than silence at the deadline.
     if (!again || again_at >= entry.pending->deadline()) return false;
     entry.held_before = true;

@@ -10,8 +10,8 @@ _INTRODUCTION = """\
 
 Each program serves a page for Prometheus on its admin port, at `/metrics`: `dslide-coordinator` and
 `dslide-shard` with `--admin HOST:PORT`, and so have a trainer (`dslide train`), a server of
-predictions (`dslide serve`) and one of data (`dslide data serve`). Beside it are `/livez`, `/readyz`
-and, at `/`, a page for people. `dslide top` shows rates without Prometheus.
+predictions (`dslide serve`) and one of data (`dslide data serve`). Beside it are `/livez`,
+`/readyz` and, at `/`, a page for people. `dslide top` shows rates without Prometheus.
 
 This page is made from the live pages of a running cluster by
 `tools/observability/metrics_reference.py`, and a test compares the two; do not edit it by hand.

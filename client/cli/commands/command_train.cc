@@ -51,9 +51,7 @@ constexpr char kExamplesText[] = R"(Examples:
   dslide train --data articles.csv --text-column title --label-column tags --label-separator ";"
       CSV and JSON lines are imported first; dslide data import keeps what it makes of them.
   dslide train --data s3://bucket/set/train.txt.gz --eval s3://bucket/set/test.txt.gz
-      From an object store (s3, gs, http, https); docs/start/data.md tells of keys and the cache.
-  dslide train --data grpc://10.0.0.5:7040/data --cluster 10.0.0.1:7000 --job run-1
-      With the points of a dslide data serve: only those of its own work travel to a trainer.
+      From an object store (s3, gs, http, https), or of a dslide data serve (grpc); docs/start/data.md.
   dslide train --text --data book.txt --dim 100
       From words to the words around them.)";
 

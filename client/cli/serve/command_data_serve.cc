@@ -86,7 +86,7 @@ void AnnounceDatasets(const GlobalOptions& global, const ServerRuntime& runtime,
   }
 }
 
-StatusPage PageOf(const DataServiceImpl& service) {
+StatusPage PageOfData(const DataServiceImpl& service) {
   StatusPage page;
   const std::shared_ptr<const ServedDatasets> datasets = service.datasets();
   if (datasets == nullptr) {
@@ -108,7 +108,7 @@ absl::StatusOr<int> RunDataServe(const GlobalOptions& global, DataServeOptions& 
   DataServiceImpl service(metrics);
   ServerHooks hooks;
   hooks.running_calls = [&service] { return service.running_calls(); };
-  hooks.status = [&service] { return PageOf(service); };
+  hooks.status = [&service] { return PageOfData(service); };
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerRuntime> runtime,
                    ServerRuntime::Start(options.flags.server, {{&service, kDataServiceName}},
                                         metrics, std::move(hooks)));

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "client/cli/source/points_codec.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/base/version.h"
@@ -20,6 +19,7 @@ constexpr int64_t kMaxPoints = 4096;
 constexpr int64_t kAnswerBytes = 2 << 20;
 // Points that are read at a time: what does not fit into the answer was read in vain.
 constexpr int64_t kPointsPerRead = 64;
+constexpr int64_t kVarintBytes = 5;  // of 32 bits, at most
 constexpr int64_t kCountBytes = 10;  // of a number of 64 bits, at most
 
 absl::Status OutOfRange(const std::string& field, int64_t value, int64_t limit) {
@@ -96,6 +96,28 @@ absl::Status ReadFirst(const Dataset& data, absl::Span<const int64_t> points, Sp
 }
 
 }  // namespace
+
+int64_t MaxWireBytes(const SparseBatch& batch, int64_t sample) {
+  const auto features = static_cast<int64_t>(batch.FeaturesOf(sample).size());
+  const auto labels = static_cast<int64_t>(batch.LabelsOf(sample).size());
+  constexpr auto kValueBytes = static_cast<int64_t>(sizeof(float));
+  return (2 + features + labels) * kVarintBytes + features * kValueBytes;
+}
+
+v1::SparsePoints ToWire(const SparseBatch& batch) {
+  v1::SparsePoints points;
+  points.mutable_features()->Reserve(static_cast<int>(batch.features.size()));
+  for (int64_t s = 0; s < batch.samples(); ++s) {
+    points.add_feature_counts(static_cast<uint32_t>(batch.FeaturesOf(s).size()));
+    points.add_label_counts(static_cast<uint32_t>(batch.LabelsOf(s).size()));
+  }
+  for (const RowId feature : batch.features) points.add_features(feature.value());
+  for (const RowId label : batch.labels) points.add_labels(label.value());
+  const bool all_one = std::all_of(batch.values.begin(), batch.values.end(),
+                                   [](float value) { return value == 1.0f; });
+  if (!all_one) points.mutable_values()->Add(batch.values.begin(), batch.values.end());
+  return points;
+}
 
 DataServiceImpl::DataServiceImpl(Metrics& metrics)
     : rpc_metrics_(metrics, "data", kDataServiceName) {}

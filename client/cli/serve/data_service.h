@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "core/engine/data/dataset.h"
+#include "core/engine/data/sparse_batch.h"
 #include "core/net/metrics/metrics.h"
 #include "dslide/v1/data.grpc.pb.h"
 #include "services/common/rpc_metrics.h"
@@ -33,6 +34,10 @@ struct ServedData {
   std::string tokenizer = {};                // tokenizer.json; "": nobody knows how texts were cut
 };
 using ServedDatasets = std::map<std::string, ServedData>;  // by name
+
+v1::SparsePoints ToWire(const SparseBatch& batch);
+// Bytes that a sample takes at most in a v1.SparsePoints.
+int64_t MaxWireBytes(const SparseBatch& batch, int64_t sample);
 
 // Thread safety: safe from any thread.
 class DataServiceImpl final : public v1::DataService::Service {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cli/model/model_dir.h"
-#include "client/cli/source/served_dataset.h"
+#include "client/cli/source/served_dataset_client.h"
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/imported_data.h"
 #include "core/base/parallel.h"

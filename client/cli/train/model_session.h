@@ -14,7 +14,7 @@
 #include "client/cli/console/global_options.h"
 #include "client/cli/model/model_dir.h"
 #include "client/cli/model/model_dir_writer.h"
-#include "client/cli/source/served_dataset.h"
+#include "client/cli/source/served_dataset_client.h"
 #include "client/cli/train/component_session.h"
 #include "client/cli/train/import_options.h"
 #include "client/cli/train/imported_data.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/source/served_dataset.h"
+#include "client/cli/source/served_dataset_client.h"
 #include "core/engine/data/dataset_info.h"
 #include "core/engine/data/sparse_dataset.h"
 #include "services/common/server/server_runtime.h"

@@ -32,6 +32,12 @@ absl::StatusOr<ServedDataOptions> ServedDataOf(const GlobalOptions& global);
 // Whether `path` is of the form "grpc://HOST:PORT/data".
 bool IsServedData(absl::string_view path);
 
+// Appends the points to *batch. Errors: Internal naming what is wrong, with *batch as it was:
+// counts that do not add up, more than max_points, ids out of range or not ascending, values that
+// are not finite.
+absl::Status AppendPoints(const v1::SparsePoints& points, int64_t max_points, int64_t num_features,
+                          int64_t num_labels, SparseBatch* batch);
+
 // Resident are names and two counts of 8 bytes for each feature and label; no points.
 //
 // Thread safety: as Dataset; calls run side by side.

@@ -1,15 +1,15 @@
-#include "client/cli/source/served_dataset.h"
+#include "client/cli/source/served_dataset_client.h"
 
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/cli/cluster/connect.h"
-#include "client/cli/source/points_codec.h"
 #include "client/cpp/unary_call.h"
 #include "core/base/ids.h"
 #include "core/base/reason.h"
@@ -21,6 +21,53 @@ namespace {
 
 constexpr char kScheme[] = "grpc://";
 constexpr char kRemedy[] = "is dslide data serve running there?";
+
+using Numbers = google::protobuf::RepeatedField<uint32_t>;
+
+int64_t Sum(const Numbers& counts) {
+  int64_t sum = 0;
+  for (const uint32_t count : counts) sum += count;
+  return sum;
+}
+
+// Ids of each point strictly ascend and are below `limit`.
+absl::Status CheckIds(const char* what, const Numbers& counts, const Numbers& ids, int64_t limit) {
+  if (Sum(counts) != ids.size()) {
+    return absl::InternalError(
+        absl::StrCat(ids.size(), " ", what, " where the counts say ", Sum(counts)));
+  }
+  int at = 0;
+  for (const uint32_t count : counts) {
+    for (uint32_t i = 0; i < count; ++i, ++at) {
+      if (ids[at] >= limit || (i > 0 && ids[at] <= ids[at - 1])) {
+        return absl::InternalError(absl::StrCat(
+            what, "[", at, "] is ", ids[at], ", must ascend within a point and be below ", limit));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSparsePoints(const v1::SparsePoints& points, int64_t max_points,
+                               int64_t num_features, int64_t num_labels) {
+  const int count = points.feature_counts_size();
+  if (count < 1 || count > max_points || points.label_counts_size() != count) {
+    return absl::InternalError(absl::StrCat(count, " points with features and ",
+                                            points.label_counts_size(), " with labels, where 1 to ",
+                                            max_points, " may come"));
+  }
+  RETURN_IF_ERROR(CheckIds("features", points.feature_counts(), points.features(), num_features));
+  RETURN_IF_ERROR(CheckIds("labels", points.label_counts(), points.labels(), num_labels));
+  if (points.values_size() != 0 && points.values_size() != points.features_size()) {
+    return absl::InternalError(
+        absl::StrCat(points.values_size(), " values for ", points.features_size(), " features"));
+  }
+  if (!std::all_of(points.values().begin(), points.values().end(),
+                   [](float value) { return std::isfinite(value); })) {
+    return absl::InternalError("a value that is no finite number");
+  }
+  return absl::OkStatus();
+}
 
 absl::string_view NameOf(const std::vector<std::string>& names, int64_t id) {
   if (id < 0 || id >= static_cast<int64_t>(names.size())) return "";
@@ -36,6 +83,24 @@ absl::Status WrongAnswer(const std::string& url, const char* call, absl::string_
 absl::StatusOr<ServedDataOptions> ServedDataOf(const GlobalOptions& global) {
   ASSIGN_OR_RETURN(const absl::Duration timeout, global.Timeout());
   return ServedDataOptions{.channels = global.Channels(), .timeout = timeout};
+}
+
+absl::Status AppendPoints(const v1::SparsePoints& points, int64_t max_points, int64_t num_features,
+                          int64_t num_labels, SparseBatch* batch) {
+  RETURN_IF_ERROR(CheckSparsePoints(points, max_points, num_features, num_labels));
+  int feature = 0;
+  int label = 0;
+  for (int p = 0; p < points.feature_counts_size(); ++p) {
+    for (uint32_t i = 0; i < points.feature_counts(p); ++i, ++feature) {
+      batch->features.emplace_back(points.features(feature));
+      batch->values.push_back(points.values().empty() ? 1.0f : points.values(feature));
+    }
+    for (uint32_t i = 0; i < points.label_counts(p); ++i, ++label) {
+      batch->labels.emplace_back(points.labels(label));
+    }
+    batch->FinishSample();
+  }
+  return absl::OkStatus();
 }
 
 bool IsServedData(absl::string_view path) { return absl::StartsWith(path, kScheme); }

@@ -1,4 +1,4 @@
-#include "client/cli/source/points_codec.h"
+// v1.SparsePoints, as a server of data writes them and trainers read them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "client/cli/serve/data_service.h"
+#include "client/cli/source/served_dataset_client.h"
 
 namespace dslide::cli {
 namespace {
@@ -40,7 +42,7 @@ void ExpectEqual(const SparseBatch& a, const SparseBatch& b) {
   EXPECT_EQ(a.labels, b.labels);
 }
 
-TEST(PointsCodecTest, PointsComeBackBehindThoseThatAreThere) {
+TEST(SparsePointsTest, PointsComeBackBehindThoseThatAreThere) {
   for (const float value : {1.0f, -0.25f}) {
     const SparseBatch sent = ThreePoints(value);
     const v1::SparsePoints wire = ToWire(sent);
@@ -55,7 +57,7 @@ TEST(PointsCodecTest, PointsComeBackBehindThoseThatAreThere) {
   }
 }
 
-TEST(PointsCodecTest, NoPointIsLargerThanExpected) {
+TEST(SparsePointsTest, NoPointIsLargerThanExpected) {
   SparseBatch batch;
   int64_t bytes = 0;
   for (uint32_t i = 0; i < 200; ++i) {
@@ -70,7 +72,7 @@ TEST(PointsCodecTest, NoPointIsLargerThanExpected) {
   EXPECT_LE(static_cast<int64_t>(ToWire(batch).ByteSizeLong()), bytes + kTagsAndLengths);
 }
 
-TEST(PointsCodecTest, WrongPointsAreRefusedAndNothingIsAppended) {
+TEST(SparsePointsTest, WrongPointsAreRefusedAndNothingIsAppended) {
   struct Case {
     const char* says;
     std::function<void(v1::SparsePoints&)> spoil;
