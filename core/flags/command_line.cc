@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/flags/option_formatter.h"
 #include "core/flags/suggest.h"
 
 namespace dslide {
@@ -221,23 +222,6 @@ std::string WrongVariable(CLI::App& app) {
   }
   return "";
 }
-
-// What follows an option's names has one form: each version of the library has its own.
-class OptionFormatter final : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    std::string text;
-    if (option->get_type_size() != 0) {
-      if (!option->get_type_name().empty()) absl::StrAppend(&text, " ", option->get_type_name());
-      if (!option->get_default_str().empty())
-        absl::StrAppend(&text, "=", option->get_default_str());
-      if (option->get_expected_max() == CLI::detail::expected_max_vector_size) text += " ...";
-      if (option->get_required()) text += " REQUIRED";
-    }
-    if (option->get_envname().empty()) return text;
-    return absl::StrCat(text, " (Env:", option->get_envname(), ")");
-  }
-};
 
 }  // namespace
 

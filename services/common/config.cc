@@ -19,6 +19,7 @@
 #include "core/base/units.h"
 #include "core/base/utf8.h"
 #include "core/base/version.h"
+#include "core/flags/option_formatter.h"
 #include "core/system/files/standard_streams.h"
 #include "core/system/log.h"
 #include "services/common/exit_codes.h"
@@ -166,7 +167,9 @@ ConfigParser::ConfigParser(ConfigText text) : impl_(std::make_unique<Impl>(std::
                       ->type_name("FILE");
   app.add_flag("--check-config", impl_->check, "Check all settings and exit with 0 or 2");
   app.add_flag("--print-config", impl_->print, "Print all settings as a file and exit");
-  app.get_formatter()->column_width(36);
+  auto formatter = std::make_shared<OptionFormatter>();
+  formatter->column_width(36);
+  app.formatter(std::move(formatter));
 }
 
 ConfigParser::~ConfigParser() = default;

@@ -108,7 +108,8 @@ class Release:
         """What stays is what the chart promises to keep: the volumes."""
         self._helm("uninstall", "--wait", "--timeout", HELM_PATIENCE)
         wait_until(lambda: not self.get("pods"), "no pod is left")
-        kinds = "statefulsets,jobs,services,configmaps,serviceaccounts,poddisruptionbudgets"
+        kinds = ("deployments,statefulsets,jobs,services,configmaps,serviceaccounts,"
+                 "poddisruptionbudgets")
         left = [f"{item['kind']}/{item['metadata']['name']}" for item in self.get(kinds)
                 if item["metadata"].get("labels", {}).get("app.kubernetes.io/instance") == RELEASE]
         if left:

@@ -14,7 +14,8 @@ EPOCHS = 4
 
 def smoke(cluster: Cluster, dslide: pathlib.Path, steps: Steps) -> None:
     release = Release(cluster, dslide, login=["--insecure"])
-    steps("install", lambda: release.apply("install"))
+    # Trainers have no data of their own; other scenarios give it to each.
+    steps("install", lambda: release.apply("install", "trainer.dataset.server.enabled=true"))
     steps("train", release.wait_for_training)
     check_job(release.job(JOB), EPOCHS)
     steps("helm test", release.test)
