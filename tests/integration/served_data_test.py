@@ -120,8 +120,11 @@ class ServedDataTest(ProcessCase):
         store = self.enter(serving())
         store.objects = {"/set/train.txt": self.data.train.read_bytes()}
         store.holds_after = 1000
+        admin = f"127.0.0.1:{free_port()}"
         server = self.start("dslide", "data", "serve", "--data",
                             f"http://{store.address}/set/train.txt", "--listen", LOCAL, "--admin",
-                            LOCAL, environment={**os.environ, "DSLIDE_DATA_PATIENCE": "1h"})
+                            admin, environment={**os.environ, "DSLIDE_DATA_PATIENCE": "1h"})
         wait_until(lambda: store.sent, lambda: "nobody asked the store", [server])
+        code, why = processes.look_at(admin, "/readyz")
+        assert (code, "the data is being read" in why) == (503, True), (code, why)
         assert_ended(server.stop(), OK)

@@ -112,6 +112,7 @@ absl::StatusOr<int> RunDataServe(const GlobalOptions& global, DataServeOptions& 
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerRuntime> runtime,
                    ServerRuntime::Start(options.flags.server, {{&service, kDataServiceName}},
                                         metrics, std::move(hooks)));
+  runtime->SetReady(false, "the data is being read");
   absl::Status failure;  // of the thread that reads
   std::thread reader([&] {
     absl::StatusOr<ServedDatasets> datasets = ReadDatasets(global, options);
