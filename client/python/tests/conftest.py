@@ -24,6 +24,8 @@ import dslide  # noqa: E402
 
 # Within so many seconds every mistake is told: 4 on an idle machine.
 SOON = 30
+# Of calls that no mistake is in: beside a whole check a disk or a processor may be away for long.
+PATIENCE = 300.0
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SMALL_SPEC: dict[str, Any] = {
     "name": "small",
@@ -103,7 +105,7 @@ def small_data(run_dslide: Any, tmp_path_factory: pytest.TempPathFactory) -> pat
 
 @pytest.fixture(scope="session")
 def cluster(bin_dir: pathlib.Path) -> Iterator[dslide.LocalCluster]:
-    with dslide.local(shards=2, threads=2) as started:
+    with dslide.local(shards=2, threads=2, timeout=PATIENCE) as started:
         yield started
 
 

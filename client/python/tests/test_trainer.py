@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SMALL_SPEC, restore_checkpoint, take_checkpoint
+from conftest import PATIENCE, SMALL_SPEC, restore_checkpoint, take_checkpoint
 
 import dslide
 from dslide._best_epoch import best_checkpoint
@@ -86,7 +86,7 @@ def test_learns_as_the_cpp_trainer_does(
         "train", "-q", "-o", "json", "--data", train, "--eval", test, "--model", spec
     )
     with (
-        dslide.local(shards=2, threads=2) as cluster,
+        dslide.local(shards=2, threads=2, timeout=PATIENCE) as cluster,
         dslide.Trainer(cluster, spec, train, progress=False) as trainer,
     ):
         report = trainer.train()
@@ -109,7 +109,7 @@ def test_arrays_teach_what_the_file_does(small_data: pathlib.Path) -> None:
     losses = []
     for data in (file, arrays):
         with (
-            dslide.local(shards=2, threads=2) as cluster,
+            dslide.local(shards=2, threads=2, timeout=PATIENCE) as cluster,
             dslide.Trainer(cluster, SMALL_SPEC, data, progress=False) as trainer,
         ):
             losses.append(trainer.train().last_loss)
@@ -124,7 +124,7 @@ def test_trains_beside_a_cpp_trainer(
         json.dumps(_spec(name="shared", training={"max_epochs": 6, "validation_fraction": 0}))
     )
     train = small_data / "train.txt"
-    with dslide.local(shards=2, threads=2) as cluster:
+    with dslide.local(shards=2, threads=2, timeout=PATIENCE) as cluster:
         with (
             dslide.Trainer(cluster, spec, train, job="both", progress=False) as trainer,
             subprocess.Popen(
@@ -200,7 +200,7 @@ def test_progress_says_where_it_is(small_data: pathlib.Path, bin_dir: pathlib.Pa
 def test_a_job_is_cancelled_and_deleted_once_it_has_ended(small_data: pathlib.Path) -> None:
     spec = _spec(name="night", training={"max_epochs": 100_000, "validation_fraction": 0})
     train = small_data / "train.txt"
-    with dslide.local(shards=2) as cluster:
+    with dslide.local(shards=2, timeout=PATIENCE) as cluster:
 
         def learn() -> dslide.Report:
             with (
@@ -232,7 +232,8 @@ def test_checkpoints_of_the_cluster_show_whole_steps(
         name="cut", training={"max_epochs": 12, "in_flight_steps": 3, "validation_fraction": 0}
     )
     train = small_data / "train.txt"
-    with dslide.local(shards=3, threads=3, data_dir=tmp_path / "rows") as cluster:
+    rows = tmp_path / "rows"
+    with dslide.local(shards=3, threads=3, data_dir=rows, timeout=PATIENCE) as cluster:
 
         def learn() -> dslide.Report:
             with (
