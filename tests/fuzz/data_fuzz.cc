@@ -110,7 +110,6 @@ void FuzzFiles(absl::string_view bytes) {
   (void)DataFile::Open(file.path(), options).status();
   (void)FeatureStats::Load(file.path()).status();
   (void)Vocabulary::Load(file.path()).status();
-  (void)ReadSparseHeader(file.path()).status();
 }
 
 void FuzzPackages(absl::string_view bytes) {

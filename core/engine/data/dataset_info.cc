@@ -152,12 +152,6 @@ absl::Status CheckHasLabels(const Dataset& data) {
                    "with a blank; labels that the model has retired do not count)"));
 }
 
-absl::StatusOr<std::vector<RowId>> MostFrequentLabels(const Dataset& data, int64_t count,
-                                                      Parallelism parallelism) {
-  ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, parallelism));
-  return TopLabels(counts.of_label, count);
-}
-
 absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const Dataset& train, const Dataset& test,
                                                   Parallelism parallelism) {
   RETURN_IF_ERROR(CheckSameShape(train, test));

@@ -55,14 +55,10 @@ struct LabelCounts {
   std::vector<int64_t> of_label;  // [labels] points with the label
 };
 
-// Reads the whole set. Errors: those of ReadSamples().
+// Reads the whole set, unless data.LabelFrequency() knows. Errors: those of ReadSamples().
 absl::StatusOr<LabelCounts> CountLabels(const Dataset& data, Parallelism parallelism);
 
-// The most frequent labels of a set, most frequent first, ties by id; at most `count`.
-absl::StatusOr<std::vector<RowId>> MostFrequentLabels(const Dataset& data, int64_t count,
-                                                      Parallelism parallelism);
-
-// The baseline: always predict `train`'s five most frequent labels, scored on `test`.
+// The baseline: always predict `train`'s five most frequent labels, ties by id, scored on `test`.
 // Errors: InvalidArgument when the sets do not fit (CheckSameShape()); those of ReadSamples().
 absl::StatusOr<PrecisionAtK> MostFrequentBaseline(const Dataset& train, const Dataset& test,
                                                   Parallelism parallelism);

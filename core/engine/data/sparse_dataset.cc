@@ -279,11 +279,6 @@ absl::string_view SparseDataset::LabelName(int64_t label) const {
   return label_names_[static_cast<size_t>(label)];
 }
 
-absl::StatusOr<SparseHeader> ReadSparseHeader(const std::string& path) {
-  ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path));
-  return ParseHeader(path, file.bytes());
-}
-
 absl::Status CheckSameShape(const Dataset& train, const Dataset& eval) {
   const auto differ = [&](absl::string_view what, int64_t in_train, int64_t in_eval) {
     return absl::InvalidArgumentError(absl::StrCat(eval.path(), " has ", in_eval, " ", what, ", ",

@@ -93,10 +93,6 @@ class SparseDataset final : public Dataset {
   uint64_t fingerprint_ = 0;
 };
 
-// Reads the header alone, so that a caller can compare two files before reading either.
-// Errors: as Open().
-absl::StatusOr<SparseHeader> ReadSparseHeader(const std::string& path);
-
 // Errors: InvalidArgument naming both files and the number that differs, when data for evaluation
 // does not fit data for training (features and labels must be equal; points may differ).
 absl::Status CheckSameShape(const Dataset& train, const Dataset& eval);

@@ -152,10 +152,6 @@ std::vector<double> LatencyBuckets() {
           5e-2, 0.1,    0.25, 0.5,  1.0,    2.5,  5.0,  10.0};
 }
 
-std::vector<double> SizeBuckets() {
-  return {256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304};
-}
-
 std::vector<double> CountBuckets() {
   return {1, 3, 10, 30, 100, 300, 1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7};
 }

@@ -70,8 +70,6 @@ class Histogram {
 
 // Seconds, 100 us to 10 s, about three per decade.
 std::vector<double> LatencyBuckets();
-// Bytes, 256 B to 4 MiB in powers of 4.
-std::vector<double> SizeBuckets();
 // Counts, 1 to 10^7 in half decades.
 std::vector<double> CountBuckets();
 

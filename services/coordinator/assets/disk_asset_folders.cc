@@ -15,6 +15,7 @@
 #include "core/system/failpoint.h"
 #include "core/system/files/system_error.h"
 #include "services/common/files/durable_files.h"
+#include "services/common/files/file_pieces.h"
 #include "services/common/files/sealed_number.h"
 #include "services/coordinator/assets/asset_folders.h"
 
@@ -97,14 +98,7 @@ absl::Status DiskAssetFolders::Write(const AssetSetId& id, const std::string& fi
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return SystemError("make", path, errno);
   const absl::Cleanup closed = [fd] { close(fd); };
-  while (!piece.empty()) {
-    const ssize_t written = pwrite(fd, piece.data(), piece.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError("write", path, errno);
-    piece.remove_prefix(static_cast<size_t>(written));
-    offset += written;
-  }
-  return absl::OkStatus();
+  return WritePiece(fd, offset, piece, path);
 }
 
 absl::Status DiskAssetFolders::Keep(const AssetSetId& id) {
@@ -123,25 +117,7 @@ absl::Status DiskAssetFolders::Keep(const AssetSetId& id) {
 absl::StatusOr<std::string> DiskAssetFolders::Read(Place place, const AssetSetId& id,
                                                    const std::string& file, int64_t offset,
                                                    int64_t most) const {
-  const std::string path = PathOf(place, id) / file;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
-    return absl::NotFoundError(absl::StrCat(path, " does not exist"));
-  }
-  if (fd < 0) return SystemError("open", path, errno);
-  const absl::Cleanup closed = [fd] { close(fd); };
-  std::string piece(static_cast<size_t>(most), '\0');
-  size_t have = 0;
-  while (have < piece.size()) {
-    const ssize_t got =
-        pread(fd, piece.data() + have, piece.size() - have, offset + static_cast<int64_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError("read", path, errno);
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-  }
-  piece.resize(have);
-  return piece;
+  return ReadPiece(PathOf(place, id) / file, offset, most);
 }
 
 absl::Status DiskAssetFolders::Remove(Place place, const AssetSetId& id) {

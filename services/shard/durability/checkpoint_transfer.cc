@@ -17,6 +17,7 @@
 #include "core/system/file_list.h"
 #include "core/system/files/system_error.h"
 #include "services/common/files/durable_files.h"
+#include "services/common/files/file_pieces.h"
 #include "services/shard/durability/checkpoint_participant.h"
 
 namespace dslide::shard {
@@ -45,39 +46,15 @@ absl::Status Absent(uint64_t checkpoint_id, const std::string& path) {
                                        checkpoint_id, ": it was removed, or never taken here"));
 }
 
-absl::Status WriteAt(int fd, int64_t offset, absl::string_view piece, const std::string& path) {
-  while (!piece.empty()) {
-    const ssize_t written = pwrite(fd, piece.data(), piece.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError("write", path, errno);
-    piece.remove_prefix(static_cast<size_t>(written));
-    offset += written;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> CheckpointTransfer::Read(uint64_t checkpoint_id,
                                                      const std::string& path,
                                                      int64_t offset) const {
   RETURN_IF_ERROR(CheckPlace(path, offset));
-  const std::string full = absl::StrCat(images_->PathOf(checkpoint_id), "/", path);
-  const int fd = open(full.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return Absent(checkpoint_id, path);
-  if (fd < 0) return SystemError("open", full, errno);
-  const absl::Cleanup closed = [fd] { close(fd); };
-  std::string piece(kCheckpointPieceBytes, '\0');
-  size_t have = 0;
-  while (have < piece.size()) {
-    const ssize_t got =
-        pread(fd, piece.data() + have, piece.size() - have, offset + static_cast<int64_t>(have));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError("read", full, errno);
-    if (got == 0) break;
-    have += static_cast<size_t>(got);
-  }
-  piece.resize(have);
+  absl::StatusOr<std::string> piece = ReadPiece(
+      absl::StrCat(images_->PathOf(checkpoint_id), "/", path), offset, kCheckpointPieceBytes);
+  if (absl::IsNotFound(piece.status())) return Absent(checkpoint_id, path);
   return piece;
 }
 
@@ -105,7 +82,7 @@ absl::Status CheckpointTransfer::Write(uint64_t checkpoint_id, const std::string
         absl::StrCat(path, " has ", now.st_size, " bytes here, the piece is for ", offset,
                      ": send the file from its beginning"));
   }
-  return WriteAt(fd, offset, piece, full);
+  return WritePiece(fd, offset, piece, full);
 }
 
 absl::StatusOr<FileListSummary> CheckpointTransfer::Adopt(uint64_t checkpoint_id,

@@ -126,11 +126,6 @@ absl::Status CallRecord::TakeBulk(int64_t bytes) {
   return absl::OkStatus();
 }
 
-void CallRecord::ForceBulk(int64_t bytes) {
-  shared_.bulk_bytes.fetch_add(bytes);
-  bulk_bytes_ += bytes;
-}
-
 Peer PeerOf(const ServiceContext& shared, const grpc::CallbackServerContext& context) {
   return {.identity = IdentityOf(context), .jobs = shared.jobs.JobsOf(context)};
 }

@@ -118,8 +118,6 @@ class CallRecord {
   // Takes bytes from the bulk budget until the call is gone. Errors: ResourceExhausted BULK_FULL;
   // nothing is taken then.
   absl::Status TakeBulk(int64_t bytes);
-  // Takes them in any case.
-  void ForceBulk(int64_t bytes);
 
  private:
   const std::string& RequestId();

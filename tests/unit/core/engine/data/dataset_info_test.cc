@@ -35,13 +35,6 @@ TEST(DatasetInfoTest, CountsWhatIsThere) {
   EXPECT_EQ(info->labels_used, 3);
 }
 
-TEST(DatasetInfoTest, RanksLabelsByCountThenId) {
-  const auto data = ParseSet("3 2 5\n4,2\n2,3\n4,3,0\n");
-  EXPECT_THAT(*MostFrequentLabels(*data, 3, {1}),
-              testing::ElementsAre(RowId(2), RowId(3), RowId(4)));
-  EXPECT_EQ(MostFrequentLabels(*data, 99, {1})->size(), 5u);
-}
-
 TEST(DatasetInfoTest, CountsThePointsOfEachLabel) {
   const auto data = ParseSet("3 2 5\n4,2\n \n4,3,0\n");
   const absl::StatusOr<LabelCounts> counts = CountLabels(*data, {2});
@@ -103,7 +96,6 @@ TEST(DatasetInfoTest, TheNumberOfThreadsChangesNothing) {
     absl::StrAppend(&text, rng.NextBelow(40), " ", rng.NextBelow(30), ":1\n");
   }
   const auto data = ParseSet(text);
-  EXPECT_EQ(*MostFrequentLabels(*data, 40, {1}), *MostFrequentLabels(*data, 40, {3}));
   EXPECT_EQ(MostFrequentBaseline(*data, *data, {1})->at_5,
             MostFrequentBaseline(*data, *data, {3})->at_5);
   EXPECT_EQ(DescribeDataset(*data, {1})->features_per_point,

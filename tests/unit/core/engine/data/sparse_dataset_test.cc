@@ -430,16 +430,5 @@ TEST(SparseDatasetTest, TestAndTrainingDataMustHaveOneShape) {
             "data.txt has 5 labels, data.txt has 3; they are not parts of one data set");
 }
 
-TEST(SparseDatasetTest, ReadsTheHeaderAlone) {
-  TempDir dir;
-  WriteFile(dir.File("a.txt"), "7 4 3\nnot read\n");
-  const absl::StatusOr<SparseHeader> header = ReadSparseHeader(dir.File("a.txt"));
-  ASSERT_TRUE(header.ok()) << header.status();
-  EXPECT_EQ(header->points, 7);
-  EXPECT_EQ(header->features, 4);
-  EXPECT_EQ(header->labels, 3);
-  EXPECT_EQ(ReadSparseHeader(dir.File("none")).status().code(), absl::StatusCode::kNotFound);
-}
-
 }  // namespace
 }  // namespace dslide
