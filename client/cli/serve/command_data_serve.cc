@@ -47,8 +47,6 @@ absl::StatusOr<ServedData> Served(std::unique_ptr<Dataset> data,
   ServedData served;
   ASSIGN_OR_RETURN(LabelCounts labels, CountLabels(*data, parallelism));
   served.label_points = std::move(labels.of_label);
-  const absl::Span<const int64_t> features = data->DocumentFrequency();
-  served.feature_points.assign(features.begin(), features.end());
   if (tokenizer.has_value()) served.tokenizer = TokenizerToJson(*tokenizer);
   served.data = std::move(data);
   return served;

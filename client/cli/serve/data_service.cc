@@ -27,7 +27,7 @@ absl::Status OutOfRange(const std::string& field, int64_t value, int64_t limit) 
                           absl::StrCat(field, " is ", value, ", must be in [0, ", limit, ")"));
 }
 
-// counts: [ids]. name(id): "" where there are no names.
+// counts: [ids]. name_of(id): "" where there are no names.
 template <typename NameOf>
 absl::Status FillPage(int64_t first, absl::Span<const int64_t> counts, const NameOf& name_of,
                       v1::IdPage& page) {
@@ -188,7 +188,7 @@ grpc::Status DataServiceImpl::ListFeatures(grpc::ServerContext* context,
         ASSIGN_OR_RETURN(const ServedData* const served,
                          Find(request->dataset(), request->fingerprint()));
         return FillPage(
-            request->first(), served->feature_points,
+            request->first(), served->data->DocumentFrequency(),
             [&](int64_t id) { return served->data->FeatureName(id); }, *response->mutable_page());
       });
 }

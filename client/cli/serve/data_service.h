@@ -28,10 +28,9 @@ inline constexpr char kDataServiceName[] = "dslide.v1.DataService";
 
 // A data set with what its callers are spared to count.
 struct ServedData {
-  std::unique_ptr<Dataset> data = nullptr;
-  std::vector<int64_t> feature_points = {};  // [num_features]: points with each feature
-  std::vector<int64_t> label_points = {};    // [num_labels]: points with each label
-  std::string tokenizer = {};                // tokenizer.json; "": nobody knows how texts were cut
+  std::unique_ptr<Dataset> data = nullptr;  // has counted its features
+  std::vector<int64_t> label_points = {};   // [num_labels]: points with each label
+  std::string tokenizer = {};               // tokenizer.json; "": nobody knows how texts were cut
 };
 using ServedDatasets = std::map<std::string, ServedData>;  // by name
 

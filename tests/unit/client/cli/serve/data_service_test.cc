@@ -36,8 +36,6 @@ std::unique_ptr<Dataset> Parse(const std::string& text) {
 
 ServedData Counted(std::unique_ptr<Dataset> data) {
   ServedData served;
-  const absl::Span<const int64_t> features = data->DocumentFrequency();
-  served.feature_points.assign(features.begin(), features.end());
   served.label_points = CountLabels(*data, Parallelism{1})->of_label;
   served.tokenizer = "{}";
   served.data = std::move(data);
