@@ -182,14 +182,13 @@ def _median_answer_ms(
     with (
         open(folder / "stderr", "wb") as err,
         subprocess.Popen(
-            list(map(str, command)),
+            [*processes.DIES_WITH_PARENT, *map(str, command)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=err,
             env=DSLIDE_ENVIRONMENT,
             cwd=folder,
             text=True,
-            preexec_fn=processes.die_with_parent,
         ) as child,
     ):
         # A line without an answer would be waited for.

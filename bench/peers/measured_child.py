@@ -47,14 +47,13 @@ def run(
     stdout, stderr, usage = folder / "stdout", folder / "stderr", folder / "usage"
     with open(stdout, "wb") as out, open(stderr, "wb") as err:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", _LAUNCHER, usage, *words],
+            [*processes.DIES_WITH_PARENT, sys.executable, "-I", "-S", _LAUNCHER, usage, *words],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
             cwd=folder,
             env=environment,
             start_new_session=True,
-            preexec_fn=processes.die_with_parent,
         )
     try:
         child.wait(limit_seconds)

@@ -223,8 +223,7 @@ def _results(made: Sequence[language_programs.Programs], program: str,
     done = subprocess.run(
         [python.increments[0], pathlib.Path(__file__).parent / program, *arguments], check=False,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-        # They start programs, which never call gRPC in a forked child.
-        env={**os.environ, **python.environment, "GRPC_ENABLE_FORK_SUPPORT": "false"})
+        env={**os.environ, **python.environment})
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

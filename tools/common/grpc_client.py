@@ -8,17 +8,13 @@ error, or raises ConnectionLost: then nobody knows whether it was applied.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-# The tests start programs, which never call gRPC in a forked child.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-
-import grpc  # noqa: E402
-from google.protobuf.message import Message  # noqa: E402
-from google.rpc import error_details_pb2, status_pb2  # noqa: E402
-from processes import PATIENCE_SECONDS  # noqa: E402
+import grpc
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+from processes import PATIENCE_SECONDS
 
 # Of any message: without fields it is the question for the whole server.
 HEALTH = "/grpc.health.v1.Health/Check"
