@@ -106,13 +106,13 @@ cat >"$scratch/program.0.xml" <<'TEXT'
   <testcase classname="A" name="Passes" status="run"/>
   <testcase classname="A" name="Skips" status="run"><skipped message="x"><![CDATA[a.cc:1
 no data]]></skipped></testcase>
-  <testcase classname="A" name="Fails" status="run"><failure message=""/></testcase>
+  <testcase classname="A" name="Fails" status="run"><failure message="a.cc:7&#10;2 is not 3"/></testcase>
 </testsuite></testsuites>
 TEXT
 printf '<testsuites><testcase classname="A" name="B"/></testsuites>' >"$scratch/leaks.0.xml"
 counted=(/usr/bin/python3 tools/common/junit_counts.py "$scratch/report.xml" "$scratch")
 expect 0 '^counts 3 4 3$' "${counted[@]}"
-expect 0 '^failed A.Fails$' "${counted[@]}"
+expect 0 '^failed A.Fails: a.cc:7 [|] 2 is not 3$' "${counted[@]}"
 expect 0 '^skipped A.Skips: no data$' "${counted[@]}"
 expect 0 '^failed leaks.0$' "${counted[@]}"
 

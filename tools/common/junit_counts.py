@@ -14,6 +14,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 
+# Of what a failed case says: enough to know it again, with the whole in the output above.
+_SHOWN_CHARACTERS = 500
+
+
 def outcome_of_entry(case: ET.Element) -> tuple[str, str]:
     """What ctest says of one of its entries: passed, failed or skipped, and why."""
     message = case.find("skipped")
@@ -27,9 +31,10 @@ def outcome_of_entry(case: ET.Element) -> tuple[str, str]:
 
 
 def outcome_of_case(case: ET.Element) -> tuple[str, str]:
-    """The same of a case of GoogleTest or pytest."""
-    if case.find("failure") is not None or case.find("error") is not None:
-        return "failed", ""
+    """The same of a case of GoogleTest, pytest or JUnit."""
+    for failure in (*case.findall("failure"), *case.findall("error")):
+        said = failure.get("message", "").strip() or (failure.text or "").strip()
+        return "failed", said[:_SHOWN_CHARACTERS].replace("\n", " | ")
     skipped = case.find("skipped")
     if skipped is not None:
         if skipped.get("type") == "pytest.skip":

@@ -2,6 +2,7 @@
 // folder of the programs.
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -23,14 +24,23 @@ export function dslide(...parts: (string | number)[]): string {
   return done.stdout;
 }
 
-/** A loopback port that nobody listens on now. */
+/**
+ * A loopback port that nobody listens on now. From below Linux's ports of outgoing connections, so
+ * that none takes it while no server has it.
+ */
 export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const { port } = probe.address() as { port: number };
-  probe.close();
-  await once(probe, "close");
-  return port;
+  for (;;) {
+    const port = randomInt(10_000, 32_768);
+    const probe = createServer().listen(port, "127.0.0.1");
+    try {
+      await once(probe, "listening");
+    } catch {
+      continue; // somebody has it
+    }
+    probe.close();
+    await once(probe, "close");
+    return port;
+  }
 }
 
 /** Processes and a folder that end with the test file. */

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import time
@@ -139,11 +141,15 @@ def rng() -> np.random.Generator:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port that nobody listens on now.
+
+    From below Linux's ports of outgoing connections, so that none takes it while no server has it.
+    """
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def take_checkpoint(cluster: dslide.Client) -> Any:

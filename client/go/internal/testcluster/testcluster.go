@@ -4,7 +4,9 @@ package testcluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -99,14 +101,22 @@ func Start(t testing.TB, options Options) *Cluster {
 	return c
 }
 
+// freeAddress is from below Linux's ports of outgoing connections, so that none takes it while no
+// server has it.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(32768-10000))
+		listener, err := net.Listen("tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		return address
 	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // Serve starts dslide serve for a model of a plaintext cluster; it ends with the test. Returns its

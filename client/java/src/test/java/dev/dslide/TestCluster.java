@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
@@ -16,6 +17,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
@@ -234,11 +236,17 @@ final class TestCluster implements AutoCloseable {
     return finish(start(Path.of("."), program, arguments));
   }
 
+  /** From below Linux's ports of outgoing connections, so that none takes it while no server has it. */
   static String freeAddress() {
-    try (var socket = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
-      return "127.0.0.1:" + socket.getLocalPort();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
+    while (true) {
+      int port = ThreadLocalRandom.current().nextInt(10_000, 32_768);
+      try (var probe = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+        return "127.0.0.1:" + probe.getLocalPort();
+      } catch (BindException e) {
+        continue; // somebody has it
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
     }
   }
 
