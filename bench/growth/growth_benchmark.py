@@ -1,7 +1,7 @@
-"""Samples per second as a model or a cluster grows: rows, hidden width, shards, trainers.
+"""Samples per second as a model or a cluster grows: rows, width, threads, shards, trainers.
 
-usage: growth_benchmark.py --bin-dir DIR [--curves rows,compact,hidden,shards,trainers] [--steps N]
-           [--quick] [-o json]
+usage: growth_benchmark.py --bin-dir DIR [--curves rows,compact,hidden,threads,shards,trainers]
+           [--steps N] [--quick] [-o json]
 
 Everything but the curve's own axis is as the model spec has it: active rows, tail, tables, batch
 and optimizer. The rows of `compact` have weights in bf16 and one number of optimizer state
@@ -12,6 +12,7 @@ memory. A point that fails, or needs more memory than the machine has free, is l
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import sys
@@ -28,15 +29,16 @@ CURVES = {
     "rows": [10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000],
     "compact": [100_000, 500_000, 1_000_000, 5_000_000],
     "hidden": [64, 128, 256, 512],
+    "threads": [1, 2, 4, 8, 16, 32, 64],
     "shards": [1, 2, 4, 8],
     "trainers": [1, 2, 4],
 }
 QUICK_CURVES = {"rows": [1000, 3000], "compact": [1000, 3000], "hidden": [16, 32],
-                "shards": [1, 2], "trainers": [1, 2]}
+                "threads": [1, 2], "shards": [1, 2], "trainers": [1, 2]}
 # What a curve varies, where that is not its name.
 AXES = {"compact": "rows"}
-# Where the other curves stand.
-BASE = {"rows": 160_000, "hidden": 128, "shards": 1, "trainers": 1}
+# Where the other curves stand; no threads: all of the machine.
+BASE = {"rows": 160_000, "hidden": 128, "threads": 0, "shards": 1, "trainers": 1}
 QUICK_BASE = BASE | {"rows": 2000, "hidden": 32}
 FEATURES = 50_000
 POINTS = 20_000
@@ -89,8 +91,8 @@ def training_flags(options, started, data, curve, point):
 
 def train_embedded(options, started, data, curve, point):
     report = started.run_json("dslide", "train", *training_flags(options, started, data, curve, point),
-                              "--steps", options.steps, "--shards", point["shards"],
-                              within=RUN_SECONDS)
+                              "--steps", options.steps, "--threads", point["threads"],
+                              "--shards", point["shards"], within=RUN_SECONDS)
     return report, report["peak_rss_bytes"]
 
 
@@ -149,6 +151,8 @@ def measure_curve(options, curve, xs):
     say(f"Growth: {curve}")
     points, left_out = [], []
     for x in xs:
+        if curve == "threads" and x > len(os.sched_getaffinity(0)):
+            break
         point = options.base | {AXES.get(curve, curve): x}
         needed, available = needed_bytes(point), available_bytes()
         if needed > available:

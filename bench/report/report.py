@@ -35,6 +35,7 @@ CURVES = {
     "rows": ("Growth by rows of the output layer", "rows", True),
     "compact": ("Growth by rows of two bytes a weight", "rows", True),
     "hidden": ("Growth by hidden width", "hidden units", False),
+    "threads": ("Growth by threads of one process", "threads", True),
     "shards": ("Growth by shards in one process", "shards", False),
     "trainers": ("Growth by trainers on one machine", "trainers", False),
 }

@@ -14,7 +14,7 @@
 #               bytes, time to equal accuracy; needs root (--with-torch installs it, 6 GB;
 #               --no-torch, --race-data NAME|FOLDER, --race-steps N, --race-limit SECONDS)
 #   durability  the command log, checkpoints and restarts beside a training without them
-#   growth      samples/s against rows, hidden width, shards and trainers
+#   growth      samples/s against rows, hidden width, threads, shards and trainers
 #   capacity    one and four billion parameters on four shards, beside what `dslide plan` says
 #   python      the Python client: rows beside generated stubs, training beside the C++ trainer
 #   peers       dslide without a model spec beside PECOS, napkinXC, omikuji, fastText: accuracy,
