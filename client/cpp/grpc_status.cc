@@ -52,7 +52,9 @@ bool HandshakeFailed(const grpc::Status& status) {
 absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call,
                       absl::string_view request_id) {
   if (status.ok()) return absl::OkStatus();
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()),
+  auto code = static_cast<absl::StatusCode>(status.error_code());
+  if (code == absl::StatusCode::kCancelled) code = absl::StatusCode::kUnavailable;
+  absl::Status result(code,
                       absl::StrCat(peer, ", ", call, ": ", status.error_message(),
                                    HandshakeFailed(status)
                                        ? " (the handshake failed: check --tls-ca, --tls-cert and "

@@ -16,7 +16,8 @@ class Status;
 namespace dslide {
 
 // `peer` ("shard 2 at 10.0.0.7:7010") and `call` begin the message of an error; the request id,
-// where the server took another one that one, ends it.
+// where the server took another one that one, ends it. CANCELLED is UNAVAILABLE: this side takes no
+// call back whose answer it wants, so the server did; it stops, and its successor may be asked.
 absl::Status FromGrpc(const grpc::Status& status, absl::string_view peer, absl::string_view call,
                       absl::string_view request_id);
 

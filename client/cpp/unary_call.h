@@ -63,8 +63,8 @@ auto RepeatUnavailable(const RetryOptions& retry, absl::Time deadline, uint64_t 
 }
 
 // `invoke(context, response)` makes one attempt. Repeats after UNAVAILABLE while the deadline
-// allows; a call that the server cancelled is UNAVAILABLE, too. What is returned at the deadline is
-// the last error that says why, not DEADLINE_EXCEEDED. PERMISSION_DENIED after handshake_patience.
+// allows. What is returned at the deadline is the last error that says why, not DEADLINE_EXCEEDED.
+// PERMISSION_DENIED after handshake_patience.
 template <typename Request, typename Response, typename Invoke>
 absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& request,
                                       Invoke&& invoke) {
@@ -90,8 +90,6 @@ absl::StatusOr<Response> RunUnaryCall(const UnaryCall& call, const Request& requ
       return response;
     }
     absl::Status error = FromGrpc(status, call.peer, call.name, request_id);
-    // This side takes no call back, so the server did: it stops, and its successor may be asked.
-    if (absl::IsCancelled(error)) error = absl::UnavailableError(error.message());
     if (NobodyAnswered(status)) {
       error = absl::Status(error.code(), absl::StrCat(error.message(), "; ", call.remedy));
     }

@@ -155,7 +155,6 @@ class ShardCore {
   absl::StatusOr<ShardModel*> LookUp(const std::string& name, uint64_t topology_version);
   absl::StatusOr<bool> CreateModel(CreateModelCommand& command);
   absl::Status GrowModel(ShardModel& present, const CreateModelCommand& command);
-  // CheckRoom, after giving up silent clients if that makes room.
   // Whether so many bytes of records would fit into the memory budget.
   absl::Status CheckMemory(int64_t more) const;
   // Of all models, beside memory_bytes(): ShardModel::kept_bytes().
@@ -163,6 +162,7 @@ class ShardCore {
   // For more of it.
   int64_t room() const;
   void ForgetKept() const;
+  // Whether contexts of so many bytes fit, after giving up silent clients if that makes room.
   absl::Status MakeContextRoom(const ClientId& client, int64_t bytes);
   void DropEvicted();
   bool AnyHead(absl::FunctionRef<bool(const HeadTable&)> holds) const;
