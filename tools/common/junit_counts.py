@@ -13,7 +13,6 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-
 # Of what a failed case says: enough to know it again, with the whole in the output above.
 _SHOWN_CHARACTERS = 500
 
