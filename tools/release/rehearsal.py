@@ -64,6 +64,29 @@ def refused(what: str, attempt: Callable[[], object]) -> str:
     raise ReleaseError(f"NOT REFUSED: {what}")
 
 
+def accepted_by_cosign(cosign: pathlib.Path, references: dict[str, str], public_key: pathlib.Path,
+                       stranger: pathlib.Path) -> str:
+    """Asks it about all that is signed, as docs/operate/deployment.md has users do."""
+    def ask(key: pathlib.Path, *arguments: str) -> None:
+        done = subprocess.run(
+            [cosign, *arguments[:-1], "--key", key, "--insecure-ignore-tlog",
+             "--allow-http-registry", arguments[-1]], capture_output=True, text=True, check=False,
+            stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise ReleaseError(f"cosign {' '.join(arguments)}: {done.stderr.strip()}")
+
+    asked = 0
+    for name, reference in references.items():
+        ask(public_key, "verify", reference)
+        kinds = publication.PREDICATES if name != publication.CHART else [publication.PROVENANCE]
+        for kind in kinds:
+            ask(public_key, "verify-attestation", "--type", kind, reference)
+        asked += 1 + len(kinds)
+        refused(f"cosign looks at {name} with another key",
+                lambda reference=reference: ask(stranger, "verify", reference))
+    return f"{asked} signatures and statements"
+
+
 def run_pulled(programs: Programs, image: str, folder: pathlib.Path) -> str:
     """What `dslide version` of the pulled image says, in its own root file system."""
     root, archive = folder / "pulled", folder / "pulled.tar"
@@ -89,6 +112,15 @@ def _install_without_checkout(programs: Programs, plan: Plan, references: dict[s
             raise ReleaseError(f"values/{values}.yaml pulls {pulled}, not {references[name]}")
 
 
+def _stranger(home: pathlib.Path) -> pathlib.Path:
+    """A public key that nothing is signed with."""
+    key = home / "stranger.key"
+    if not key.exists():
+        signing.make_key(key)
+        key.with_suffix(".pub").write_bytes(signing.public_key(key))
+    return key.with_suffix(".pub")
+
+
 def _other_image(plan: Plan, folder: pathlib.Path) -> Layout:
     """As somebody else would make it."""
     other = Layout(folder)
@@ -105,11 +137,8 @@ def _tamper(plan: Plan, made: publication.Made, programs: Programs, key: pathlib
     def verify(by: pathlib.Path = public_key) -> object:
         return verification.verify(programs, registry, plan.version, by)
 
-    signing.make_key(home / "stranger.key")
-    stranger = home / "stranger.pub"
-    stranger.write_bytes(signing.public_key(home / "stranger.key"))
     found = {"another key": refused("signatures looked at with another key",
-                                    lambda: verify(stranger))}
+                                    lambda: verify(_stranger(home)))}
     sums = made.output / publication.SUMS
     signed = sums.read_bytes()
     sums.write_bytes(signed.replace(b"provenance", b"Provenance"))
@@ -140,9 +169,9 @@ def _tamper(plan: Plan, made: publication.Made, programs: Programs, key: pathlib
     return found
 
 
-def rehearse(helm: pathlib.Path, crane: pathlib.Path, builder: Builder, home: pathlib.Path
-             ) -> dict[str, str]:
-    """{what: how it went}."""
+def rehearse(helm: pathlib.Path, crane: pathlib.Path, cosign: pathlib.Path | None,
+             builder: Builder, home: pathlib.Path) -> dict[str, str]:
+    """{what: how it went}. cosign: None where it was not built."""
     began = time.monotonic()
     os.environ[signing.PASSWORD] = _SECRET
     with served_registry(crane, home / "registry") as host:
@@ -158,12 +187,16 @@ def rehearse(helm: pathlib.Path, crane: pathlib.Path, builder: Builder, home: pa
         if verification.verify(programs, plan.registry, plan.version, public_key) != references:
             raise ReleaseError("what is verified is not what was published")
         files = verification.verify_files(made.output, public_key)
+        accepted = "not asked: it was not built"
+        if cosign is not None:
+            accepted = accepted_by_cosign(cosign, references, public_key, _stranger(home))
         (home / "user").mkdir()
         _install_without_checkout(programs, plan, references, home / "user")
         said = "not run: root alone may"
         if os.geteuid() == 0:
             said = run_pulled(programs, references["dslide"], home)
         found = _tamper(plan, made, programs, key, home)
-    return {**references, "files": str(files), "the pulled image says": said,
+    return {**references, "files": str(files), "accepted by cosign": accepted,
+            "the pulled image says": said,
             **{f"refused: {what}": why for what, why in found.items()},
             "seconds": str(round(time.monotonic() - began, 1))}

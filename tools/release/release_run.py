@@ -25,6 +25,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run release", allow_abbrev=False)
     parser.add_argument("task", choices=("publish", "verify", "rehearse", "key"))
     parser.add_argument("--crane", type=pathlib.Path, default=pathlib.Path())
+    parser.add_argument("--cosign", type=pathlib.Path)
     parser.add_argument("--helm", type=pathlib.Path, default=pathlib.Path())
     parser.add_argument("--bin-dir", type=pathlib.Path, default=ROOT / "build/bin")
     parser.add_argument("--grpc", choices=("debian", "experimental"), default="experimental")
@@ -97,7 +98,7 @@ def main() -> None:
         home = pathlib.Path(temporary)
         try:
             if options.task == "rehearse":
-                found = rehearsal.rehearse(options.helm, options.crane,
+                found = rehearsal.rehearse(options.helm, options.crane, options.cosign,
                                            builder_of(options), home)
             else:
                 found = {"publish": publish, "verify": verify,

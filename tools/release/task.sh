@@ -26,7 +26,8 @@
 #                   first time half an hour. A rehearsal is of this machine's unless --grpc
 #                   experimental is given
 #   --bin-dir DIR   with --grpc debian, and implies it: the programs there instead of building
-#   --no-build      skipped (status 77) where helm or crane would have to be built first
+#   --no-build      skipped (status 77) where helm or crane would have to be built first; without
+#                   cosign, which a rehearsal asks besides, where it would have to be
 #   -o json         the last line of stdout is one JSON object
 #
 # environment:
@@ -100,6 +101,9 @@ if [[ $task != key ]]; then
   helm="$(provide helm tools/helm/helm.sh)" || exit
   crane="$(provide crane tools/release/crane.sh)" || exit
   arguments+=(--helm "$helm" --crane "$crane")
+  if [[ $task == rehearse ]] && cosign="$(tools/release/cosign.sh "${find[@]}" "$DSLIDE_CACHE_DIR/cosign")"; then
+    arguments+=(--cosign "$cosign")
+  fi
 fi
 if [[ $task == publish || $task == rehearse ]]; then
   need binutils
