@@ -35,6 +35,8 @@ class ProgressSink {
   // How often OnStep's figures are collected anew.
   virtual absl::Duration interval() const = 0;
   virtual void OnEvaluation(int64_t epoch, double p_at_1, bool best) = 0;
+  // The job has no work left, and was not interrupted.
+  virtual void OnFinished() {}
   // One line, e.g. a warning.
   virtual void Say(const std::string& message) = 0;
 };

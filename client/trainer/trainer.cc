@@ -188,6 +188,7 @@ absl::StatusOr<TrainingReport> Trainer::Run() {
   if (epoch_samples_ > 0) report_.last_loss = epoch_loss_ / static_cast<double>(epoch_samples_);
   TrainingReport report = report_;
   if (pipeline_ != nullptr) report.stages += pipeline_->seconds();
+  if (!report.interrupted && !report.stopped_at_step_limit) parts_.progress.OnFinished();
   return report;
 }
 

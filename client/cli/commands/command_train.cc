@@ -1,7 +1,6 @@
 // dslide train
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "client/cli/console/exit_codes.h"
 #include "client/cli/console/interrupt.h"
 #include "client/cli/console/terminal.h"
+#include "client/cli/console/train_job_status.h"
 #include "client/cli/model/model_dir_writer.h"
 #include "client/cli/model/text_assets.h"
 #include "client/cli/report/run_record.h"
@@ -82,7 +82,7 @@ class TrainRun {
         args_(context.args),
         options_(options),
         parallelism_(ThreadsOrAll(options.threads)),
-        progress_(MakeProgress(context.global.quiet)) {}
+        progress_(MakeTrainingProgress(context.global.quiet)) {}
 
   absl::StatusOr<int> Run() {
     RETURN_IF_ERROR(OpenDirectory());
