@@ -18,7 +18,7 @@ FEATURES, MORE_FEATURES = 200, 260
 
 
 class GrowthTest(shard_crash_test.ShardTrainingTest):
-    STEPS = 300
+    STEPS = 900  # longer than two commands take beside it, on a busy machine
 
     def set_up(self) -> None:
         super().set_up()

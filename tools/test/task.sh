@@ -9,9 +9,9 @@
 #           most for their time, the checks of the tree
 #   ci      every test, the clients in other languages, clang-tidy of what has changed since it last
 #           passed, the unit tests under address and undefined-behaviour sanitizers (clang), every
-#           fuzz target for 10 s: .ci/run
-#   full    ci with every test under the sanitizers, every fuzz target for 60 s, and the chart in a
-#           Kubernetes where that has been built before
+#           fuzz target for 10 s, the chart in a Kubernetes where that has been built before: .ci/run
+#   full    ci with every test under the sanitizers, every fuzz target for 60 s, and a rehearsed
+#           release
 #   race    the unit tests, the simulator and the clusters of one process and of several, under
 #           clang's ThreadSanitizer and nothing else
 #   --only PATTERN   of the tests, only those whose name has it; nothing else is checked
@@ -183,6 +183,7 @@ test_thoroughly() {
     # Clusters of sanitized processes take long, and find what the unit tests found before.
     test_sanitizers asan 10
     finish_clients
+    test_kubernetes
   else
     test_sanitizers asan-full 60
     finish_clients

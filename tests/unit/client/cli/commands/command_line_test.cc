@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -38,12 +39,18 @@ Outcome RunDslide(const std::vector<std::string>& args) {
 
 class CommandLineTest : public ::testing::Test {
  protected:
+  ~CommandLineTest() override { std::filesystem::remove_all(folder_); }
+
   // A file that vanishes with the test's directory.
-  static std::string File(const std::string& name, const std::string& content) {
-    const std::string path = absl::StrCat(testing::TempDir(), "/", getpid(), ".", name);
-    std::ofstream(path) << content;
-    return path;
+  std::string File(const std::string& name, const std::string& content) const {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / name) << content;
+    return (folder_ / name).string();
   }
+
+ private:
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / absl::StrCat("command_line.", getpid());
 };
 
 TEST_F(CommandLineTest, WithoutASubcommandItShowsHelpAndFails) {

@@ -51,7 +51,9 @@ class LabelFilterTest : public ::testing::Test {
   absl::StatusOr<LabelFilter> WithPairs(const std::string& pairs) {
     const std::string path = absl::StrCat(testing::TempDir(), "/pairs.", getpid());
     std::ofstream(path) << pairs;
-    return LabelFilter::Create({.filter = path}, model_, 3);
+    absl::StatusOr<LabelFilter> filter = LabelFilter::Create({.filter = path}, model_, 3);
+    unlink(path.c_str());
+    return filter;
   }
 
   std::unique_ptr<SparseDataset> data_;
