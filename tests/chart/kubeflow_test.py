@@ -73,7 +73,7 @@ def test_a_train_job_names_the_runtime_and_variables_of_flags(
     text = "".join(
         subprocess.run([bin_dir / "dslide", *command, "--help"], capture_output=True, text=True,
                        timeout=PATIENCE_SECONDS, check=True).stdout
-        for command in ([], container.args))
+        for command in ((), tuple(container.args)))
     known = set(re.findall(r"Env:(DSLIDE_[A-Z_]+)", text))
     asked = {*variables(container), *variables(train_job.spec.trainer)}
     assert asked <= known, asked - known

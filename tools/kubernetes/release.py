@@ -86,8 +86,11 @@ class Release:
              "metadata": {"name": name, "namespace": NAMESPACE}, "data": content}))
 
     def watch_trainers(self) -> TrainerWatch:
+        """In a log of its own: lines of two watches would be written into each other."""
+        folder = self._cluster.work / "log"
+        number = len(list(folder.glob("trainers-*.log"))) + 1
         return TrainerWatch(self._cluster.kubectl_command("--namespace", NAMESPACE),
-                            self._cluster.work / "log" / "trainers.log")
+                            folder / f"trainers-{number}.log")
 
     def _helm(self, command: str, *arguments: object) -> str:
         return self._cluster.helm(command, RELEASE, "--namespace", NAMESPACE, *arguments)

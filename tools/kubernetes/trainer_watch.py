@@ -17,7 +17,7 @@ class TrainerWatch:
 
     def __init__(self, kubectl: Sequence[str], log: pathlib.Path) -> None:
         self._log = log
-        with open(log, "ab") as out:  # others may watch, too
+        with open(log, "wb") as out:
             subprocess.Popen(
                 [*kubectl, "get", "pods", "--watch", "-l", "app.kubernetes.io/component=trainer",
                  "-o", f"jsonpath={_COLUMNS}"], stdin=subprocess.DEVNULL, stdout=out,

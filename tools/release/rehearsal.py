@@ -4,6 +4,7 @@ pass off something else for it."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -83,7 +84,7 @@ def accepted_by_cosign(cosign: pathlib.Path, references: dict[str, str], public_
             ask(public_key, "verify-attestation", "--type", kind, reference)
         asked += 1 + len(kinds)
         refused(f"cosign looks at {name} with another key",
-                lambda reference=reference: ask(stranger, "verify", reference))
+                functools.partial(ask, stranger, "verify", reference))
     return f"{asked} signatures and statements"
 
 
