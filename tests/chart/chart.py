@@ -31,7 +31,7 @@ VALUES_FILES = {
 }
 CI_NAMES = sorted(VALUES_FILES)
 # Those whose releases are encrypted.
-SECURED = ("data-server", "tls", "production", "serve")
+SECURED = ("data-server", "external", "tls", "production", "serve")
 RELEASE, NAMESPACE = "rel", "ns"
 MONITORING = "monitoring.coreos.com/v1"
 # The parser in C where PyYAML has it: ten times as fast.

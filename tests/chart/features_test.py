@@ -70,6 +70,43 @@ def monitored(objects: Objects) -> list[str]:
     ("there is a ConfigMap for every file of a dashboard", "production",
      lambda objects: {name for item in dashboards(objects) for name in item.data},
      {path.name for path in (chart.CHART / "files" / "dashboards").glob("*.json")}),
+    ("every shard has a service of its own, which shows gRPC alone", "external",
+     lambda objects: [(item.spec.selector["apps.kubernetes.io/pod-index"],
+                       item.metadata.annotations["external-dns.alpha.kubernetes.io/hostname"],
+                       [port.name for port in item.spec.ports])
+                      for item in objects.all("Service") if "-shard-" in item.metadata.name
+                      and not item.metadata.name.endswith("-headless")],
+     [(str(shard), f"shard-{shard}.dslide.example.com", ["grpc"]) for shard in range(3)]),
+    ("what is reached from outside never shows an admin page", "external",
+     lambda objects: {port.name for item in objects.all("Service")
+                      if item.spec.type == "LoadBalancer" for port in item.spec.ports}, {"grpc"}),
+    ("and is scraped nevertheless", "external", monitored, ["coordinator", "serve", "shard"]),
+    ("shards say the names that clients use, and their certificate has them", "external",
+     lambda objects: (flags(shard_container(objects))["advertise"],
+                      objects.one("Certificate", "-shard").spec.dnsNames[1:]),
+     ("shard-$(DSLIDE_SHARD_ID).dslide.example.com:7010",
+      [f"shard-{shard}.dslide.example.com" for shard in range(3)])),
+    ("keys are of the kind that was asked for", "external",
+     lambda objects: {(item.spec.privateKey.algorithm, item.spec.privateKey.size)
+                      for item in objects.all("Certificate")}, {("RSA", 3072)}),
+    ("copies are taken by who may, to the claim", "external",
+     lambda objects: (pod := objects.one("CronJob").spec.jobTemplate.spec.template.spec) and
+     ([volume.secret.secretName for volume in pod.volumes if volume.secret],
+      pod.containers[0].args[-4:],
+      [volume.persistentVolumeClaim.claimName for volume in pod.volumes
+       if volume.persistentVolumeClaim]),
+     (["rel-dslide-operator-tls"],
+      ["checkpoint", "copy", "--cluster=rel-dslide-coordinator.ns.svc:7000", "--to=/copies"],
+      ["copies"])),
+    ("alerts are changed by name", "external",
+     lambda objects: [(rule["for"], rule.labels.severity, bool(rule.expr))
+                      for group in objects.one("PrometheusRule").spec.groups
+                      for rule in group.rules if rule.alert == "DslideStale"],
+     [("45m", "page", True)]),
+    ("a queue may have the shards, too", "external",
+     lambda objects: (label := "kueue.x-k8s.io/queue-name") and
+     (objects.shards().metadata.labels[label],
+      objects.shards().spec.template.metadata.labels.get(label)), ("training", None)),
     ("helm test ends", "tls",
      lambda objects: objects.one("Pod").spec.activeDeadlineSeconds <= 600, True),
     ("registry and pull secrets of the parent chart are used", "passthrough",

@@ -1,13 +1,21 @@
-{{/* Ports of a server's services. Input: root, values. */}}
+{{/*
+Ports of a server's services. Input: root, values; outside, of one that is reached from outside the
+cluster: that lacks the admin page, which is plain HTTP; nodePort.
+*/}}
 {{- define "dslide.service.ports" -}}
 - name: grpc
   port: {{ .values.service.ports.grpc }}
   targetPort: grpc
   appProtocol: {{ ternary "grpc" "kubernetes.io/h2c" .root.Values.tls.enabled }}
+  {{- with .nodePort }}
+  nodePort: {{ . }}
+  {{- end }}
+{{- if not .outside }}
 - name: admin
   port: {{ .values.service.ports.admin }}
   targetPort: admin
   appProtocol: http
+{{- end }}
 {{- end -}}
 
 {{/* Of a service that may be reached from outside. Input: its values. */}}

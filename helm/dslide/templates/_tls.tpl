@@ -60,6 +60,13 @@ and with it where it is given. Input: root, component.
 - {{ printf "%s.%s.svc.%s" $name $.root.Release.Namespace . | quote }}
 {{- end }}
 {{- end }}
+{{- $external := .root.Values.shard.external }}
+{{- if and (eq .component "shard") $external.enabled }}
+{{- $host := splitList ":" $external.address | first }}
+{{- range $number := until (ternary (int .root.Values.shard.replicaCount) 1 (contains "{shard}" $host)) }}
+- {{ replace "{shard}" (toString $number) $host | quote }}
+{{- end }}
+{{- end }}
 {{- if eq .component "coordinator" }}
 - localhost
 {{- with .root.Values.tls.certManager.extraDnsNames }}
