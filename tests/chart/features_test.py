@@ -96,7 +96,7 @@ def monitored(objects: Objects) -> list[str]:
       [volume.persistentVolumeClaim.claimName for volume in pod.volumes
        if volume.persistentVolumeClaim]),
      (["rel-dslide-operator-tls"],
-      ["checkpoint", "copy", "--cluster=rel-dslide-coordinator.ns.svc:7000", "--to=/copies"],
+      ["copy", "--cluster=rel-dslide-coordinator.ns.svc:7000", "--to=/copies", "--keep=7"],
       ["copies"])),
     ("alerts are changed by name", "external",
      lambda objects: [(rule["for"], rule.labels.severity, bool(rule.expr))

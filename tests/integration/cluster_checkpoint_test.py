@@ -204,6 +204,23 @@ class LostDiskTest(CheckpointedCase):
         assert metric(self.coordinator.admin, "dslide_coordinator_models_recreated_total") == 0
         self.train_model("--cluster", self.coordinator.address)
 
+    def test_as_many_copies_stay_as_are_wanted(self) -> None:
+        def kept() -> list[str]:
+            return sorted(path.name for path in self.copies.iterdir())
+
+        names = [f"checkpoint-{number:020}" for number in range(5)]
+        assert self.checkpoint("copy", "--to", self.copies)["removed"] == []
+        for number, removed in ((2, []), (3, [1])):
+            self.checkpoint("create")
+            copied = self.checkpoint("copy", "--to", self.copies, "--keep", 2)
+            assert (copied["checkpoint_id"], copied["removed"]) == (number, removed)
+        assert kept() == names[2:4]
+        # What is damaged is nobody's to remove, and the last that was made is never removed.
+        (self.copies / names[3] / "MANIFEST").write_text("{")
+        self.checkpoint("create")
+        assert self.checkpoint("copy", "--to", self.copies, "--keep", 1)["removed"] == [2]
+        assert kept() == names[3:]
+
     def test_a_cluster_whose_disks_are_all_gone_comes_back(self) -> None:
         self.checkpoint("copy", "--to", self.copies)
         for number in range(SHARDS):

@@ -247,19 +247,20 @@ absl::Status SendPart(ShardClient& shard, const CheckpointCopy& copy, size_t num
   return shard.AdoptCheckpoint(copy.checkpoint_id, checksum);
 }
 
-// The newest copy below a directory.
-uint64_t NewestIn(const std::string& directory) {
-  uint64_t newest = 0;
+// What has the name of a copy below a directory, the newest first.
+std::vector<uint64_t> CopiesIn(const std::string& directory) {
+  std::vector<uint64_t> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     uint64_t checkpoint_id = 0;
     if (absl::StartsWith(name, kPartPrefix) &&
         absl::SimpleAtoi(name.substr(sizeof(kPartPrefix) - 1), &checkpoint_id)) {
-      newest = std::max(newest, checkpoint_id);
+      found.push_back(checkpoint_id);
     }
   }
-  return newest;
+  std::sort(found.begin(), found.end(), std::greater<>());
+  return found;
 }
 
 }  // namespace
@@ -310,8 +311,9 @@ absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t c
   std::string path = directory;
   std::error_code error;
   if (!fs::exists(absl::StrCat(path, "/", kManifest), error)) {
-    const uint64_t wanted = checkpoint_id == 0 ? NewestIn(directory) : checkpoint_id;
-    path = absl::StrCat(directory, "/", NameOf(wanted));
+    const std::vector<uint64_t> copies = CopiesIn(directory);
+    const uint64_t newest = copies.empty() ? 0 : copies.front();
+    path = absl::StrCat(directory, "/", NameOf(checkpoint_id == 0 ? newest : checkpoint_id));
   }
   const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(path, "/", kManifest));
   if (!text.ok()) {
@@ -325,6 +327,29 @@ absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t c
   if (checkpoint_id == 0 || checkpoint_id == copy.checkpoint_id) return copy;
   return absl::DataLossError(absl::StrCat(path, " is of cluster checkpoint ", copy.checkpoint_id,
                                           ", not ", checkpoint_id));
+}
+
+absl::StatusOr<std::vector<uint64_t>> PruneCopies(const std::string& directory, size_t keep,
+                                                  uint64_t last) {
+  std::vector<uint64_t> removed;
+  size_t kept = 1;
+  for (const uint64_t checkpoint_id : CopiesIn(directory)) {
+    if (checkpoint_id == last) continue;
+    const std::string path = absl::StrCat(directory, "/", NameOf(checkpoint_id));
+    // What is none, or damaged, takes no place, and is not ours to remove.
+    if (!OpenCopy(path, checkpoint_id).ok() || ++kept <= keep) continue;
+    // Under a name that is no copy's: a half of one is never taken for a whole one.
+    const std::string leaving = absl::StrCat(directory, "/", kTemporary, NameOf(checkpoint_id));
+    std::error_code error;
+    fs::remove_all(leaving, error);
+    fs::rename(path, leaving, error);
+    if (!error) fs::remove_all(leaving, error);
+    if (error) {
+      return absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", error.message()));
+    }
+    removed.push_back(checkpoint_id);
+  }
+  return removed;
 }
 
 absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy) {

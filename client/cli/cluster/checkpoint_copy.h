@@ -61,6 +61,12 @@ absl::StatusOr<CopySize> CopyCheckpoint(const CopyPeers& peers, uint64_t checkpo
 // the manifest alone. Errors: NotFound; DataLoss naming what is damaged.
 absl::StatusOr<CheckpointCopy> OpenCopy(const std::string& directory, uint64_t checkpoint_id);
 
+// Removes all copies below `directory` but `keep`: the last one that was made, whatever its number,
+// and the newest others. Returns the numbers of those that are gone, the newest first. A copy whose
+// manifest is damaged stays and is not counted. keep >= 1. Errors: Unavailable of the disk.
+absl::StatusOr<std::vector<uint64_t>> PruneCopies(const std::string& directory, size_t keep,
+                                                  uint64_t last);
+
 // Reads every file of it. Errors: DataLoss naming what differs.
 absl::StatusOr<CopySize> VerifyCopy(const CheckpointCopy& copy);
 

@@ -26,6 +26,7 @@ struct CheckpointOptions {
   std::string cluster = "127.0.0.1:7000";
   uint64_t checkpoint_id = 0;  // the newest
   std::string to;
+  uint32_t keep_copies = 0;  // 0: all
   std::string from;
   uint32_t keep = 3;
   bool dry_run = false;
@@ -192,21 +193,31 @@ absl::StatusOr<int> Copy(const GlobalOptions& global, const CheckpointOptions& o
   ASSIGN_OR_RETURN(const CopySize size,
                    CopyCheckpoint(PeersOf(global, *client), options.checkpoint_id, options.to));
   const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  std::vector<uint64_t> removed;
+  if (options.keep_copies > 0) {
+    ASSIGN_OR_RETURN(removed, PruneCopies(options.to, options.keep_copies, size.checkpoint_id));
+  }
   if (global.json()) {
     PrintLine(nlohmann::ordered_json{
         {"checkpoint_id", size.checkpoint_id},
         {"path", size.path},
         {"files", size.files},
         {"bytes", size.bytes},
-        {"seconds",
-         seconds}}.dump());
-  } else if (size.files == 0) {
+        {"seconds", seconds},
+        {"removed",
+         removed}}.dump());
+    return kExitOk;
+  }
+  if (size.files == 0) {
     PrintLine(absl::StrCat("Cluster checkpoint ", size.checkpoint_id, " is in ", size.path,
                            " already, and whole."));
   } else {
     PrintLine(absl::StrFormat("Copied cluster checkpoint %d to %s: %d files, %s in %.1f s.",
                               size.checkpoint_id, size.path, size.files,
                               ReadableBytes(static_cast<double>(size.bytes)), seconds));
+  }
+  if (!removed.empty()) {
+    PrintLine(absl::StrCat("Removed older copies: ", absl::StrJoin(removed, ", "), "."));
   }
   return kExitOk;
 }
@@ -363,10 +374,13 @@ void AddCheckpointCommand(CliCommand app, Context& context) {
       AddClusterAction(group, context, options, "copy",
                        "Copy one to a directory of this machine, off the shards' disks",
                        "  dslide checkpoint copy --to /backup/dslide\n"
-                       "  dslide checkpoint copy 3 --to /backup/dslide -o json",
+                       "  dslide checkpoint copy 3 --to /backup/dslide -o json\n"
+                       "  dslide checkpoint copy --to /backup/dslide --keep 7",
                        Copy);
   AddEpoch(copy, options);
   copy.Add("--to", options->to, "Directory of copies; made when absent").Required().TypeName("DIR");
+  AddOption(copy, "--keep", options->keep_copies,
+            "Then remove all copies there but so many, the newest; 0: remove none");
   const CliCommand restore = AddClusterAction(
       group, context, options, "restore", "Take the whole cluster back to one",
       "  dslide checkpoint restore --dry-run\n  dslide checkpoint restore 3 --yes\n"
