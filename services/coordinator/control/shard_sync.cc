@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "core/base/reason.h"
+#include "core/protocol/reason_words.h"
 #include "core/system/log.h"
 
 namespace dslide::coordinator {
@@ -45,6 +47,8 @@ bool ShardSync::SyncReturned() {
       continue;
     }
     all_done = false;
+    // At an end that was asked for there is nothing to do about it.
+    if (ReasonOf(status) == reason::kShuttingDown) continue;
     LogWarning("a shard lacks models; trying again",
                {{"shard", shard.value()}, {"error", status.ToString()}});
   }

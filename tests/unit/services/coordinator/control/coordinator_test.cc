@@ -84,6 +84,20 @@ TEST_F(CoordinatorTest, AShardThatComesBackEmptyGetsItsModelsAgain) {
   EXPECT_TRUE(shards_.AwaitModel("b:1", "m"));
 }
 
+TEST_F(CoordinatorTest, AnEndThatWasAskedForIsNoWarning) {
+  RegisterBoth();
+  ASSERT_TRUE(coordinator_->RegisterModel(TestModel("m"), kTimeout).ok());
+  shards_.With("b:1", [](auto& shard) { shard.models.clear(); });
+  FailWith("b:1", StatusWithReason(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "it ends"));
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(coordinator_->registry().Register(Registration(3, "b:1", 1, 3.0), {}).ok());
+  // When it is tried for the second time, the first has said what it says.
+  const bool tried = Eventually(
+      [&] { return shards_.With("b:1", [](auto& shard) { return shard.creates; }) >= 3; });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("lacks models")));
+  EXPECT_TRUE(tried);
+}
+
 TEST_F(CoordinatorTest, ModelsOfShardsAreAdopted) {
   // A coordinator without memory restarts over shards that loaded their models from disk.
   ASSERT_TRUE(
