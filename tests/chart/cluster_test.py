@@ -60,8 +60,9 @@ class Cluster:
         word = re.sub(r"0\.0\.0\.0:(7001|7011|7021|7041)$", f"127.0.0.1:{admin}", word)
 
         def address(match: re.Match[str]) -> str:
-            # The clients' service has one pod behind it.
-            ports = self.ports.get(match[1]) or self.ports[f"{match[1]}-0"]
+            # The coordinator's services have one pod behind them.
+            ports = (self.ports.get(match[1])
+                     or self.ports[f"{match[1].removesuffix('-headless')}-0"])
             return f"127.0.0.1:{ports[match[2] in ('7001', '7011', '7041')]}"
 
         return re.sub(r"\b([a-z0-9-]+)(?:\.[a-z0-9-]+)?\.ns\.svc:(\d+)\b", address, word)
