@@ -328,6 +328,17 @@ void Trainer::ShowProgress(const FinishedStep& step) {
   window_.start = now;
 }
 
+// The shards have the model, and tell a coordinator that has forgotten it.
+absl::Status Trainer::OnceKnown(const std::function<absl::Status()>& call) {
+  const absl::Duration deadline = parts_.clock.Now() + options_.coordinator_patience;
+  for (;;) {
+    absl::Status status = call();
+    if (ReasonOf(status) != "UNKNOWN_MODEL" || parts_.clock.Now() >= deadline) return status;
+    if (options_.stop_requested && options_.stop_requested()) return status;
+    absl::SleepFor(kStopPoll);
+  }
+}
+
 absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   const absl::Duration start = parts_.clock.Now();
   std::vector<int64_t> points;
@@ -342,10 +353,11 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
   parts_.progress.OnEvaluation(work.epoch, p_at_1, best);
   if (parts_.metrics != nullptr) parts_.metrics->OnEvaluation(p_at_1);
   if (best && can_checkpoint_) {
-    absl::Status kept =
-        parts_.cluster.coordinator()
-            .CreateCheckpoint(parts_.spec.name, BestCheckpointOf(parts_.cluster.options().job))
-            .status();
+    absl::Status kept = OnceKnown([this] {
+      return parts_.cluster.coordinator()
+          .CreateCheckpoint(parts_.spec.name, BestCheckpointOf(parts_.cluster.options().job))
+          .status();
+    });
     if (absl::IsFailedPrecondition(kept) || absl::IsUnimplemented(kept)) {
       can_checkpoint_ = false;
       parts_.progress.Say(absl::StrCat(
@@ -369,10 +381,11 @@ absl::Status Trainer::RunEvaluation(const EvaluationWork& work) {
 absl::StatusOr<bool> Trainer::RestoreBest(int64_t best_epoch) {
   const absl::Duration start = parts_.clock.Now();
   if (best_epoch < 0 || !can_checkpoint_) return false;
-  const absl::Status restored =
-      parts_.cluster.coordinator()
-          .RestoreCheckpoint(parts_.spec.name, BestCheckpointOf(parts_.cluster.options().job))
-          .status();
+  const absl::Status restored = OnceKnown([this] {
+    return parts_.cluster.coordinator()
+        .RestoreCheckpoint(parts_.spec.name, BestCheckpointOf(parts_.cluster.options().job))
+        .status();
+  });
   if (absl::IsNotFound(restored) || absl::IsFailedPrecondition(restored)) {
     parts_.progress.Say(
         absl::StrCat("NOTE: the best epoch (", best_epoch + 1,

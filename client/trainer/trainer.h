@@ -122,6 +122,8 @@ class Trainer {
   absl::Status RunStage(const StageWork& work);
   void OnFinishedStep(const FinishedStep& step);
   void ReportIfDone(uint64_t lease);
+  // Repeats a call of the coordinator while that does not know the model.
+  absl::Status OnceKnown(const std::function<absl::Status()>& call);
   absl::Status RunEvaluation(const EvaluationWork& work);
   absl::StatusOr<bool> RestoreBest(int64_t best_epoch);
   void ShowProgress(const FinishedStep& step);
