@@ -13,13 +13,6 @@ namespace {
 
 constexpr int kBarCells = 20;
 
-double EpochPart(const TrainingProgress& progress) {
-  if (progress.samples_per_epoch <= 0) return 0;
-  return std::clamp(static_cast<double>(progress.epoch_samples_done) /
-                        static_cast<double>(progress.samples_per_epoch),
-                    0.0, 1.0);
-}
-
 class Quiet final : public ProgressSink {
  public:
   void OnStep(const TrainingProgress&) override {}
@@ -91,6 +84,13 @@ std::unique_ptr<ProgressSink> QuietProgress() { return std::make_unique<Quiet>()
 std::unique_ptr<ProgressSink> StderrProgress(const TerminalProgressOptions& options,
                                              const Clock& clock) {
   return std::make_unique<Stderr>(options, clock);
+}
+
+double EpochPart(const TrainingProgress& progress) {
+  if (progress.samples_per_epoch <= 0) return 0;
+  return std::clamp(static_cast<double>(progress.epoch_samples_done) /
+                        static_cast<double>(progress.samples_per_epoch),
+                    0.0, 1.0);
 }
 
 std::string FormatElapsed(absl::Duration duration) {

@@ -25,6 +25,9 @@ struct TrainingProgress {
   RecallCount recall;  // over the same; may be empty
 };
 
+// How much of its epoch this trainer has done, of what all do, [0, 1].
+double EpochPart(const TrainingProgress& progress);
+
 // Called from the trainer's thread.
 class ProgressSink {
  public:

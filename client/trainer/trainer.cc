@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
+#include "core/protocol/reason_words.h"
 #include "core/spec/spec_difference.h"
 
 namespace dslide {
@@ -333,7 +334,7 @@ absl::Status Trainer::OnceKnown(const std::function<absl::Status()>& call) {
   const absl::Duration deadline = parts_.clock.Now() + options_.coordinator_patience;
   for (;;) {
     absl::Status status = call();
-    if (ReasonOf(status) != "UNKNOWN_MODEL" || parts_.clock.Now() >= deadline) return status;
+    if (ReasonOf(status) != reason::kUnknownModel || parts_.clock.Now() >= deadline) return status;
     if (options_.stop_requested && options_.stop_requested()) return status;
     absl::SleepFor(kStopPoll);
   }

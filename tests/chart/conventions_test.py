@@ -28,6 +28,12 @@ def headless(objects: Objects) -> list[Object]:
     return [objects.one("Service", server.spec.serviceName) for server in objects.servers()]
 
 
+def of_one_shard(objects: Objects) -> list[Object]:
+    """Services that lead to one shard from outside."""
+    return [service for service in objects.all("Service")
+            if "apps.kubernetes.io/pod-index" in service.spec.selector]
+
+
 def is_ours(item: Object) -> bool:
     return not item.metadata.name.endswith(("-extra", "-text"))
 
@@ -68,11 +74,10 @@ def test_every_server(find: Find, expected: Any) -> None:
     ("a shard gets its number from its place in the set",
      lambda objects: environment(shard_container(objects))["DSLIDE_SHARD_ID"].fieldRef.fieldPath,
      "metadata.labels['apps.kubernetes.io/pod-index']"),
-    ("a shard advertises its own name in the headless service",
+    ("a shard advertises its own name in the headless service, or outside",
      lambda objects: flags_of(objects.shards())["advertise"].replace(".cluster.local", "")
-     in (f"$(POD_NAME).{objects.shards().spec.serviceName}.ns.svc:7010",
-         # Or what it is called outside.
-         "shard-$(DSLIDE_SHARD_ID).dslide.example.com:7010"), True),
+     == ("shard-$(DSLIDE_SHARD_ID).dslide.example.com:7010" if of_one_shard(objects)
+         else f"$(POD_NAME).{objects.shards().spec.serviceName}.ns.svc:7010"), True),
     ("the coordinator expects as many shards as there are pods",
      lambda objects: int(flags_of(objects.coordinator())["shards"])
      == objects.shards().spec.replicas, True),
@@ -84,10 +89,10 @@ def test_every_server(find: Find, expected: Any) -> None:
      lambda objects: objects.shards().metadata.annotations["dslide/shards"]
      == str(objects.shards().spec.replicas), True),
     ("no service spreads calls over shards",
-     lambda objects: [service.metadata.name for service in objects.all("Service")
+     lambda objects: {service.spec.clusterIP for service in objects.all("Service")
                       if service.spec.selector["app.kubernetes.io/component"] == "shard"
-                      and "apps.kubernetes.io/pod-index" not in service.spec.selector
-                      and service.spec.clusterIP != "None"], []),
+                      and service not in of_one_shard(objects)},
+     {"None"}),
     ("target ports exist in the pods",
      lambda objects: [service.metadata.name for service in objects.all("Service")
                       for port in service.spec.ports
@@ -163,13 +168,14 @@ def test_values(values: str, find: Find, expected: Any) -> None:
 @pytest.mark.parametrize("values", chart.CI_NAMES)
 def test_ports_are_named_and_say_their_protocol(values: str) -> None:
     grpc = "grpc" if values in chart.SECURED else "kubernetes.io/h2c"
+    # All other files of values have predictions by HTTP where they have any.
+    http = {} if values == "external" else {"http": "http"}
     for service in chart.render_ci(values).all("Service"):
         protocols = {port.name: port.appProtocol for port in service.spec.ports}
-        # Of predictions by HTTP, where there are.
-        protocols.pop("http", None)
         # The admin page is plain HTTP, for the cluster alone.
         inside = {"admin": "http"} if service.spec.type == "ClusterIP" else {}
-        assert protocols == {"grpc": grpc, **inside}, service.metadata.name
+        own = http if service.metadata.name.endswith("-serve") else {}
+        assert protocols == {"grpc": grpc, **inside, **own}, service.metadata.name
 
 
 @pytest.mark.parametrize("values", chart.CI_NAMES)

@@ -97,11 +97,7 @@ class TrainJobStatus final : public ProgressSink {
   // less than all have done of it; each epoch's end makes up for that.
   double Done() const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     if (progress_.max_epochs <= 0) return 0.0;
-    const double of_epoch = progress_.samples_per_epoch <= 0
-                                ? 0.0
-                                : static_cast<double>(progress_.epoch_samples_done) /
-                                      static_cast<double>(progress_.samples_per_epoch);
-    const double epochs = static_cast<double>(progress_.epoch) + std::min(1.0, of_epoch);
+    const double epochs = static_cast<double>(progress_.epoch) + EpochPart(progress_);
     return std::min(1.0, epochs / static_cast<double>(progress_.max_epochs));
   }
 
