@@ -24,12 +24,17 @@ from processes import PATIENCE_SECONDS
 
 PHONE = (390, 844)
 DESK = (1000, 900)
+_NAVIGATED = "Inspected target navigated or closed"
 
 
 def need_chromium() -> None:
     """Skips the test where there is no browser."""
     if shutil.which("chromium") is None:
         pytest.skip("no chromium: apt-get install chromium")
+
+
+class NavigatedError(Exception):
+    """The page that was asked was replaced by another one before it could answer."""
 
 
 class Page:
@@ -70,7 +75,11 @@ class Page:
         self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def value(self, expression: str) -> Any:
-        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Of an expression that may be worked out twice: a page that loads anew is asked again."""
+        result = None
+        while result is None:
+            with contextlib.suppress(NavigatedError):
+                result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
@@ -168,6 +177,8 @@ class Browser:
             assert time.monotonic() < end, f"no answer to {method}"
             self.listen(0.5)
         answer = self._results.pop(number)
+        if answer.get("error", {}).get("message") == _NAVIGATED:
+            raise NavigatedError(method)
         assert "error" not in answer, (method, answer["error"])
         return answer["result"]
 

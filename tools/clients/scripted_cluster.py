@@ -36,7 +36,9 @@ class ScriptedCluster:
     A turn is a call that is expected, with the fields that are compared (a list: any of them), and
     its answer: "applied"; "lost", as a connection that breaks; a code with a reason word; or what a
     greeting says. One that is `optional` may be left out, one that is to `repeat` goes on to the
-    end of the update, as often as is asked, or never.
+    next call that is not it, or the end of the update, as often as is asked, or never. What was
+    repeated when a client gave an update up may still be on its way when the next one begins: it
+    is answered as before.
 
     To a request of a step stream the answer may be "ended", of the stream in good order, or a list
     of what the stream then says: {"sequence"} alone for an answer, with a code for a refusal, and
@@ -47,6 +49,7 @@ class ScriptedCluster:
         self.wrong: list[str] = []
         self._lock = threading.Lock()
         self._turns: list[Turn] = []
+        self._late: list[Turn] = []  # of the update before
         self._specs: dict[str, model_pb2.ModelSpec] = {}
         self._operations: dict[int, bytes] = {}  # as they were first sent, without the envelope
         self._operation_of: dict[int, int] = {}  # by sequence
@@ -68,6 +71,7 @@ class ScriptedCluster:
         with self._lock:
             missing = [turn for turn in self._turns if not ({"optional", "repeat"} & turn.keys())]
             wrong = self.wrong + [f"never asked: {_shown(turn)}" for turn in missing]
+            self._late = [turn for turn in self._turns if "repeat" in turn]
             self._turns, self.wrong = [], []
             return wrong
 
@@ -75,15 +79,14 @@ class ScriptedCluster:
         """The answer of the turn that a call is; None: it is none that was expected."""
         with self._lock:
             for place, turn in enumerate(self._turns):
-                # Who waits for each answer has no other number that is open.
-                expected_fields = {"first_incomplete": found.get("sequence"), **turn}
-                if call in any_of(turn["call"]) and all(
-                        value in any_of(expected_fields.get(name, value))
-                        for name, value in found.items()):
+                if _is_turn(turn, call, found):
                     self._turns = self._turns[place + ("repeat" not in turn):]
                     return turn["answer"]
                 if not turn.get("optional"):
                     break
+            for turn in self._late:
+                if _is_turn(turn, call, found):
+                    return turn["answer"]
             expected = _shown(self._turns[0]) if self._turns else "nothing more"
             self.wrong.append(f"{call} {found}, expected {expected}")
             return None
@@ -225,6 +228,14 @@ def _unary(answer: Any, request: Any) -> Any:
 def any_of(values: Any) -> list[Any]:
     """What is allowed where a transcript says one value, or a list."""
     return values if isinstance(values, list) else [values]
+
+
+def _is_turn(turn: Turn, call: str, found: dict[str, Any]) -> bool:
+    """Whether a call with these fields is the one that the turn expects."""
+    # Who waits for each answer has no other number that is open.
+    expected = {"first_incomplete": found.get("sequence"), **turn}
+    return call in any_of(turn["call"]) and all(
+        value in any_of(expected.get(name, value)) for name, value in found.items())
 
 
 def _shown(turn: Turn) -> str:
