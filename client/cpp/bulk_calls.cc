@@ -15,6 +15,8 @@
 #include "core/net/rpc/byte_slices.h"
 #include "core/wire/bulk/bulk_frames.h"
 #include "core/wire/request_id.h"
+// How gRPC serialises messages; its own header for that lies elsewhere in each version.
+#include "dslide/v1/shard.grpc.pb.h"
 
 namespace dslide {
 namespace {
