@@ -50,4 +50,11 @@ absl::StatusOr<PredictAnswer> PredictClient::Predict(const SparseBatch& points, 
   return answer;
 }
 
+absl::Status PredictClient::Describe() const {
+  grpc::ClientContext context;
+  v1::GetModelResponse response;
+  const grpc::Status status = stub_->GetModel(&context, v1::GetModelRequest(), &response);
+  return status.ok() ? absl::OkStatus() : absl::UnknownError(status.error_message());
+}
+
 }  // namespace dslide::bench

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cli/serve/predict_server.h"
 #include "core/engine/data/sparse_batch.h"
@@ -34,6 +35,8 @@ class PredictClient {
   // One request for the points [first, first + batch). Errors: the server's.
   absl::StatusOr<PredictAnswer> Predict(const SparseBatch& points, int64_t first, int64_t batch,
                                         int64_t k, v1::PredictMode mode) const;
+  // A request that nothing is ranked for: what a call costs by itself.
+  absl::Status Describe() const;
   const HeadShape& head() const { return head_; }
 
  private:

@@ -76,6 +76,18 @@ absl::StatusOr<Measured> Measure(const PredictClient& client, const SparseBatch&
   return measured;
 }
 
+// A call that ranks nothing.
+absl::StatusOr<double> MedianCall(const PredictClient& client) {
+  constexpr int kCalls = 200;
+  std::vector<double> seconds;
+  for (int i = 0; i < kCalls; ++i) {
+    const absl::Time start = absl::Now();
+    RETURN_IF_ERROR(client.Describe());
+    seconds.push_back(absl::ToDoubleSeconds(absl::Now() - start));
+  }
+  return Median(seconds);
+}
+
 // How many of the exact answers' labels the hashed answers have.
 double RecallOf(const Measured& hashed, const Measured& exact) {
   int64_t wanted = 0;
@@ -177,6 +189,8 @@ absl::StatusOr<Json> MeasureServer(const ServeCommand& options, cli::PredictServ
                                       : MeasureMemory(options, client, points);
   RETURN_IF_ERROR(measured.status());
   json.update(*measured);
+  ASSIGN_OR_RETURN(const double call, MedianCall(client));
+  json["empty_call_p50_ms"] = 1e3 * call;
   return json;
 }
 

@@ -170,38 +170,50 @@ std::vector<ComponentScores> ComponentScorer::CountVotes(const FoundNeighbours& 
   return all;
 }
 
-// Two rounds to the shards: what does not depend on the candidates, and what does.
-absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const SparseInputs& inputs) {
+// The search of neighbours and the network's first layer are asked for together.
+absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::FindCandidates(
+    const SparseInputs& inputs) {
   CandidateLogits network;
   if (network_ != nullptr) network = network_(inputs);
   ASSIGN_OR_RETURN(const FoundNeighbours found,
                    shards_.FindNeighbours(inputs, tables_.memory->memory.neighbours));
   std::vector<ComponentScores> all = CountVotes(found, inputs.batch());
+  if (network != nullptr) RETURN_IF_ERROR(AddLogits(network, all));
+  return all;
+}
+
+absl::Status ComponentScorer::AddRows(const SparseInputs& inputs,
+                                      std::vector<ComponentScores>& all) {
+  if (!tables_.shape.has_value()) return absl::OkStatus();
   std::vector<uint32_t> offsets = {0};
   std::vector<RowId> rows;
-  AskedScores asked;
-  if (tables_.shape.has_value()) {
-    for (const ComponentScores& mine : all) {
-      ListRows(mine.labels, rows);
-      offsets.push_back(static_cast<uint32_t>(rows.size()));
-    }
-    asked = shards_.AskScores(inputs, offsets, rows);
+  for (const ComponentScores& mine : all) {
+    ListRows(mine.labels, rows);
+    offsets.push_back(static_cast<uint32_t>(rows.size()));
   }
-  if (network != nullptr) RETURN_IF_ERROR(AddLogits(network, all));
-  if (!tables_.shape.has_value()) return all;
-  ASSIGN_OR_RETURN(const std::vector<float> scores, shards_.TakeScores(asked));
+  ASSIGN_OR_RETURN(const std::vector<float> scores, shards_.ScoreRows(inputs, offsets, rows));
   for (size_t i = 0; i < all.size(); ++i) {
     const uint32_t first = offsets[i];
     const uint32_t size = offsets[i + 1] - first;
     FillScores(absl::MakeConstSpan(rows).subspan(first, size),
                absl::MakeConstSpan(scores).subspan(first, size), all[i]);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ComponentScores>> ComponentScorer::Score(const SparseInputs& inputs) {
+  ASSIGN_OR_RETURN(std::vector<ComponentScores> all, FindCandidates(inputs));
+  RETURN_IF_ERROR(AddRows(inputs, all));
   return all;
 }
 
 absl::StatusOr<std::vector<Prediction>> ComponentScorer::Rank(const SparseInputs& inputs,
                                                               int64_t k) {
-  ASSIGN_OR_RETURN(const std::vector<ComponentScores> all, Score(inputs));
+  ASSIGN_OR_RETURN(std::vector<ComponentScores> all, FindCandidates(inputs));
+  for (ComponentScores& mine : all) {
+    fusion_.preselection.Apply(k, static_cast<double>(fusion_.points), mine);
+  }
+  RETURN_IF_ERROR(AddRows(inputs, all));
   std::vector<Prediction> ranked;
   std::vector<float> fusion_inputs;
   std::vector<float> scores;

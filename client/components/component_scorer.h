@@ -41,15 +41,20 @@ class ComponentScorer {
   void SetTrees(std::vector<std::vector<uint32_t>> leaves, std::vector<uint32_t> label_points);
   void SetFusion(FusionWeights fusion) { fusion_ = std::move(fusion); }
 
-  // What the components say of each sample's candidates. Inputs are transformed already.
+  // What the components say of all candidates of each sample. Inputs are transformed already.
   absl::StatusOr<std::vector<ComponentScores>> Score(const SparseInputs& inputs);
 
-  // The k best labels of each sample; fewer where neighbours have fewer.
+  // The k best labels of each sample; fewer where neighbours have fewer. Trees and linear rows are
+  // asked about the candidates that the fusion's preselection keeps.
   absl::StatusOr<std::vector<Prediction>> Rank(const SparseInputs& inputs, int64_t k);
 
  private:
   // The labels of each sample's neighbours, as far as the neighbours know them.
   std::vector<ComponentScores> CountVotes(const FoundNeighbours& found, int64_t batch);
+  // The candidates of each sample, with what neighbours and the network say of them.
+  absl::StatusOr<std::vector<ComponentScores>> FindCandidates(const SparseInputs& inputs);
+  // Adds what trees and linear rows say.
+  absl::Status AddRows(const SparseInputs& inputs, std::vector<ComponentScores>& all);
   absl::Status AddLogits(const CandidateLogits& network, std::vector<ComponentScores>& all) const;
   // Appends the rows that score one sample's candidates, ascending, each once.
   void ListRows(const std::vector<RowId>& labels, std::vector<RowId>& rows);

@@ -246,11 +246,11 @@ absl::StatusOr<FoundNeighbours> ComponentShards::FindNeighbours(
   return FoundNeighbours(std::move(replies), k);
 }
 
-AskedScores ComponentShards::AskScores(const SparseInputs& inputs,
-                                       absl::Span<const uint32_t> row_offsets,
-                                       absl::Span<const RowId> rows) {
-  AskedScores asked;
-  asked.owners.reserve(rows.size());
+absl::StatusOr<std::vector<float>> ComponentShards::ScoreRows(
+    const SparseInputs& inputs, absl::Span<const uint32_t> row_offsets,
+    absl::Span<const RowId> rows) {
+  std::vector<uint32_t> owners;
+  owners.reserve(rows.size());
   std::vector<ScoreRowsOp> ops(shards_.size());
   for (ScoreRowsOp& op : ops) {
     op.table = tables_.linear->name;
@@ -261,28 +261,25 @@ AskedScores ComponentShards::AskScores(const SparseInputs& inputs,
   for (size_t sample = 0; sample + 1 < row_offsets.size(); ++sample) {
     for (uint32_t i = row_offsets[sample]; i < row_offsets[sample + 1]; ++i) {
       const auto owner = static_cast<uint32_t>(linear_slots_->OwnerOf(rows[i]).value());
-      asked.owners.push_back(owner);
+      owners.push_back(owner);
       ops[owner].rows.push_back(rows[i]);
     }
     for (ScoreRowsOp& op : ops) op.row_offsets.push_back(static_cast<uint32_t>(op.rows.size()));
   }
+  std::vector<std::shared_ptr<PendingStep>> pending;  // by shard; null: not asked
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    asked.pending.push_back(ops[shard].rows.empty() ? nullptr : Send(shard, std::move(ops[shard])));
+    pending.push_back(ops[shard].rows.empty() ? nullptr : Send(shard, std::move(ops[shard])));
   }
-  return asked;
-}
-
-absl::StatusOr<std::vector<float>> ComponentShards::TakeScores(const AskedScores& asked) const {
-  std::vector<std::vector<float>> parts(asked.pending.size());
+  std::vector<std::vector<float>> parts(pending.size());
   for (size_t shard = 0; shard < parts.size(); ++shard) {
-    if (asked.pending[shard] == nullptr) continue;
-    ASSIGN_OR_RETURN(ScoreRowsReply reply, Take<ScoreRowsReply>(shard, *asked.pending[shard]));
+    if (pending[shard] == nullptr) continue;
+    ASSIGN_OR_RETURN(ScoreRowsReply reply, Take<ScoreRowsReply>(shard, *pending[shard]));
     parts[shard] = std::move(reply.scores);
   }
   std::vector<float> scores;
-  scores.reserve(asked.owners.size());
+  scores.reserve(owners.size());
   std::vector<size_t> next(parts.size());
-  for (const uint32_t shard : asked.owners) {
+  for (const uint32_t shard : owners) {
     if (next[shard] >= parts[shard].size()) {
       return absl::InternalError(absl::StrCat("shard ", shard, " scored fewer rows than asked"));
     }

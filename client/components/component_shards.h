@@ -42,12 +42,6 @@ struct PointTimes {
   uint32_t expire_before = 0;            // older ones are removed, and not added
 };
 
-// Scores that were asked for.
-struct AskedScores {
-  std::vector<std::shared_ptr<PendingStep>> pending = {};  // by shard; null: not asked
-  std::vector<uint32_t> owners = {};                       // [rows]
-};
-
 // Thread safety: one thread. Errors are those of the shards, naming the operation.
 class ComponentShards {
  public:
@@ -88,12 +82,10 @@ class ComponentShards {
   // left_out: [batch] points that are no neighbours of the samples; empty: none.
   absl::StatusOr<FoundNeighbours> FindNeighbours(const SparseInputs& inputs, int64_t k,
                                                  const std::vector<uint32_t>& left_out = {});
-  // Asks for the scores of rows, and returns at once. row_offsets: [batch + 1]; rows: strictly
-  // ascending within a sample.
-  AskedScores AskScores(const SparseInputs& inputs, absl::Span<const uint32_t> row_offsets,
-                        absl::Span<const RowId> rows);
-  // The answers, once: [rows].
-  absl::StatusOr<std::vector<float>> TakeScores(const AskedScores& asked) const;
+  // The scores of rows, [rows]. row_offsets: [batch + 1]; rows: strictly ascending within a sample.
+  absl::StatusOr<std::vector<float>> ScoreRows(const SparseInputs& inputs,
+                                               absl::Span<const uint32_t> row_offsets,
+                                               absl::Span<const RowId> rows);
 
   int64_t entries() const { return entries_; }  // of the rows that were made
 

@@ -109,15 +109,16 @@ absl::StatusOr<FusionSamples> ComponentTrainer::ScoreHeldOut(const std::vector<i
   return samples;
 }
 
-absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vector<int64_t>& ids) {
-  if (ids.empty()) return std::vector<float>(std::begin(kUsualWeights), std::end(kUsualWeights));
+absl::StatusOr<FusionWeights> ComponentTrainer::Fit(const std::vector<int64_t>& ids) {
+  FusionWeights fusion = {.weights = {std::begin(kUsualWeights), std::end(kUsualWeights)}};
+  if (ids.empty()) return fusion;
   ASSIGN_OR_RETURN(const FusionSamples samples, ScoreHeldOut(ids));
   std::vector<float> weights = FitFusion(samples, parts_.parallelism);
   report_.fused_quality = RankingQuality(samples, weights);
   const std::vector<double> fused = RankingQualities(samples, weights);
   report_.held_out = static_cast<int64_t>(ids.size());
   double best = report_.fused_quality;
-  std::vector<float> chosen = weights;
+  fusion.weights = weights;
   for (size_t i = 0; i < kFusionInputs; ++i) {
     if (!Varies(samples, i)) continue;
     std::vector<float> alone(kFusionInputs);
@@ -131,9 +132,13 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::FitWeights(const std::vecto
     if (!ClearlyBetter(RankingQualities(samples, alone), fused)) continue;
     best = report_.components.back().quality;
     report_.alone = report_.components.back().name;
-    chosen = alone;
+    fusion.weights = alone;
   }
-  return chosen;
+  if (parts_.tables.shape.has_value()) {
+    fusion.preselection = FitPreselection(samples, fusion.weights, parts_.parallelism);
+    report_.preselected = fusion.preselection.candidates;
+  }
+  return fusion;
 }
 
 void ComponentTrainer::ReportFit(const ComponentReport& fit) {
@@ -144,14 +149,14 @@ void ComponentTrainer::ReportFit(const ComponentReport& fit) {
   report_.entries = entries;
 }
 
-absl::StatusOr<std::vector<float>> ComponentTrainer::MakeWeights() {
+absl::StatusOr<FusionWeights> ComponentTrainer::MakeFusion() {
   ASSIGN_OR_RETURN(const std::string record,
                    parts_.shards.GetRecord(*parts_.tables.fusion, RowId(0)));
   if (record.empty()) {
     parts_.say(absl::StrCat("fitting the fusion on ", held_out_.size(), " held-out points"));
-    ASSIGN_OR_RETURN(std::vector<float> weights, FitWeights(held_out_));
+    ASSIGN_OR_RETURN(FusionWeights fusion, Fit(held_out_));
     fit_ = report_;
-    return weights;
+    return fusion;
   }
   // Points that were held out are in memory and trees of a model that was trained before, and would
   // say that those are never wrong.
@@ -160,8 +165,7 @@ absl::StatusOr<std::vector<float>> ComponentTrainer::MakeWeights() {
   } else {
     parts_.say("the fusion keeps its weights");
   }
-  ASSIGN_OR_RETURN(FusionWeights kept, DecodeFusion(record));
-  return std::move(kept.weights);
+  return DecodeFusion(record);
 }
 
 absl::Status ComponentTrainer::ReadTraining(bool send) {
@@ -209,7 +213,7 @@ absl::StatusOr<ComponentReport> ComponentTrainer::Complete() {
   }
   FusionWeights fusion;
   if (parts_.tables.fusion != nullptr) {
-    ASSIGN_OR_RETURN(fusion.weights, MakeWeights());
+    ASSIGN_OR_RETURN(fusion, MakeFusion());
     // Before the held-out points join the memory: should this be cut off then, the weights are
     // here.
     fusion.points = report_.points;

@@ -25,6 +25,7 @@
 #include "core/engine/data/epoch_order.h"
 #include "core/engine/data/transform.h"
 #include "core/engine/fusion/fusion_fit.h"
+#include "core/engine/fusion/fusion_record.h"
 
 namespace dslide {
 
@@ -59,7 +60,8 @@ struct ComponentReport {
   int64_t entries = 0;   // of the linear rows
   double fused_quality = 0;
   std::vector<ComponentQuality> components;
-  std::string alone;  // the component that is better than the fusion and decides; "" mostly
+  int64_t preselected = 0;  // candidates that trees are asked about where ten labels are wanted
+  std::string alone;        // the component that is better than the fusion and decides; "" mostly
 };
 
 // Thread safety: one thread.
@@ -80,9 +82,9 @@ class ComponentTrainer {
   absl::Status Append(const std::vector<int64_t>& ids, bool send);
   absl::Status BuildTrees();
   absl::StatusOr<FusionSamples> ScoreHeldOut(const std::vector<int64_t>& ids);
-  absl::StatusOr<std::vector<float>> FitWeights(const std::vector<int64_t>& ids);
+  absl::StatusOr<FusionWeights> Fit(const std::vector<int64_t>& ids);
   // Those of the model, which are fitted once.
-  absl::StatusOr<std::vector<float>> MakeWeights();
+  absl::StatusOr<FusionWeights> MakeFusion();
   // What the report says of the fit.
   void ReportFit(const ComponentReport& fit);
 

@@ -33,6 +33,7 @@ void AddComponents(const ComponentReport& report, nlohmann::ordered_json* json) 
   (*json)["points"] = report.points;
   (*json)["held_out_points"] = report.held_out;
   (*json)["held_out_precision"] = report.fused_quality;
+  (*json)["preselected_candidates"] = report.preselected;
   (*json)["linear_entries"] = report.entries;
   (*json)["components"] = std::move(components);
 }

@@ -150,10 +150,42 @@ class ComponentScorerTest : public ::testing::Test {
                           }};
 };
 
-TEST_F(ComponentScorerTest, AsksInTwoRounds) {
+TEST_F(ComponentScorerTest, AsksForRowsLast) {
   ASSERT_TRUE(scorer_.Score(Samples(1)).ok());
-  // The network's logits are waited for while rows are scored.
-  EXPECT_THAT(log_, ElementsAre("hidden", "neighbours", "neighbours", "rows", "rows", "logits"));
+  // The search for neighbours goes on beside the network's first layer.
+  EXPECT_THAT(log_, ElementsAre("hidden", "neighbours", "neighbours", "logits", "rows", "rows"));
+}
+
+TEST_F(ComponentScorerTest, AsksForRowsOfPreselectedCandidates) {
+  const auto all = scorer_.Score(Samples(1));
+  ASSERT_TRUE(all.ok()) << all.status();
+  std::vector<RowId> labels = (*all)[0].labels;
+  std::sort(labels.rbegin(), labels.rend());
+  FusionWeights fusion = {.points = 5, .weights = std::vector<float>(kFusionInputs)};
+  fusion.weights[static_cast<size_t>(FusionInput::kCentroid)] = 1;
+  // Large logits, which are those of large labels.
+  fusion.preselection = {.candidates = 4, .weights = std::vector<float>(kFusionInputs)};
+  fusion.preselection.weights[static_cast<size_t>(FusionInput::kNetwork)] = 1;
+  scorer_.SetFusion(fusion);
+  for (const auto& [k, kept] : {std::pair<int64_t, size_t>{2, 4}, {10, 4}, {11, 5}, {20, 8}}) {
+    first_.asked.clear();
+    second_.asked.clear();
+    const auto ranked = scorer_.Rank(Samples(1), k);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    std::vector<RowId> asked;
+    for (const ScoringShard* const shard : {&first_, &second_}) {
+      for (const ScoreRowsOp& op : shard->asked) {
+        asked.insert(asked.end(), op.rows.begin(), op.rows.end());
+      }
+    }
+    std::sort(asked.begin(), asked.end());
+    const std::vector<RowId> best(labels.begin(),
+                                  labels.begin() + static_cast<std::ptrdiff_t>(kept));
+    EXPECT_EQ(asked, RowsOf(best)) << k;
+    EXPECT_EQ((*ranked)[0].scored_rows, static_cast<int64_t>(kept)) << k;
+    EXPECT_THAT((*ranked)[0].labels, SizeIs(std::min(static_cast<size_t>(k), kept))) << k;
+    EXPECT_TRUE(std::is_sorted((*ranked)[0].logits.rbegin(), (*ranked)[0].logits.rend())) << k;
+  }
 }
 
 TEST_F(ComponentScorerTest, AsksEachRowOnceOfItsOwner) {
@@ -220,8 +252,7 @@ TEST_F(ComponentScorerTest, NeighboursOfAllShardsAreMerged) {
 
 TEST_F(ComponentScorerTest, NobodyIsAskedForNoRows) {
   std::vector<RowId> rows;
-  const AskedScores asked = shards_.AskScores(Samples(1), {0, 0}, rows);
-  const auto scores = shards_.TakeScores(asked);
+  const auto scores = shards_.ScoreRows(Samples(1), {0, 0}, rows);
   ASSERT_TRUE(scores.ok()) << scores.status();
   EXPECT_THAT(*scores, IsEmpty());
   EXPECT_THAT(log_, IsEmpty());

@@ -130,6 +130,16 @@ TEST(FusionRecord, ComesBack) {
       DecodeFusion(EncodeFusion({.points = 1, .weights = {1, 2}}));
   ASSERT_TRUE(older.ok());
   EXPECT_EQ(older->weights, (std::vector<float>{1, 2, 0, 0, 0, 0, 0, 0}));
+  FusionWeights preselects = fusion;
+  preselects.preselection = {.candidates = 60, .weights = std::vector<float>(kFusionInputs, 0.25f)};
+  const std::string longer = EncodeFusion(preselects);
+  const absl::StatusOr<FusionWeights> both = DecodeFusion(longer);
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->weights, fusion.weights);
+  EXPECT_EQ(both->preselection.candidates, 60);
+  EXPECT_EQ(both->preselection.weights, preselects.preselection.weights);
+  EXPECT_FALSE(DecodeFusion(longer.substr(0, record.size())).ok());
+  EXPECT_EQ(back->preselection.candidates, 0);
   FusionWeights bad = fusion;
   bad.weights[2] = NAN;
   EXPECT_FALSE(DecodeFusion(EncodeFusion(bad)).ok());
