@@ -8,7 +8,11 @@
 namespace dslide {
 
 ReadChannel::ReadChannel(ShardClient& shard, ReadChannelOptions options)
-    : shard_(shard), options_(std::move(options)) {}
+    : shard_(shard),
+      options_(std::move(options)),
+      late_(absl::DeadlineExceededError(absl::StrCat(shard_.peer(), " did not answer within ",
+                                                     absl::FormatDuration(options_.timeout), "; ",
+                                                     kSilentShardRemedy))) {}
 
 ReadChannel::~ReadChannel() {
   const absl::MutexLock lock(&mu_);
@@ -24,11 +28,7 @@ void ReadChannel::End() {
 std::shared_ptr<PendingStep> ReadChannel::Send(int64_t /*step*/, int64_t /*first_open_step*/,
                                                StepOp op) {
   // Shared by the caller and the callback.
-  auto pending = std::make_shared<PendingStep>(
-      absl::Now() + options_.timeout,
-      absl::DeadlineExceededError(absl::StrCat(shard_.peer(), " did not answer within ",
-                                               absl::FormatDuration(options_.timeout), "; ",
-                                               kSilentShardRemedy)));
+  auto pending = std::make_shared<PendingStep>(absl::Now() + options_.timeout, late_);
   {
     const absl::MutexLock lock(&mu_);
     ++running_;

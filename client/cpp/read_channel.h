@@ -42,6 +42,7 @@ class ReadChannel final : public StepChannel {
 
   ShardClient& shard_;
   const ReadChannelOptions options_;
+  const absl::Status late_;  // of an operation that had no answer in time
   absl::Mutex mu_;
   int64_t running_ ABSL_GUARDED_BY(mu_) = 0;
 };
