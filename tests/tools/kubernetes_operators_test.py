@@ -143,7 +143,12 @@ def test_the_queue_has_room_for_the_trainers_or_for_what_is_important() -> None:
                  if resource["name"] == "cpu")
     important = yaml.safe_load(kueue.IMPORTANT.read_text(encoding="utf-8"))
     container = important["spec"]["template"]["spec"]["containers"][0]
-    assert container["resources"]["requests"]["cpu"] == f"{float(quota) * 1000:.0f}m"
+    whole = float(quota) * 1000
+    assert container["resources"]["requests"]["cpu"] == f"{whole:.0f}m"
+    assert f"cpu: {whole:.0f}m" == kueue.ALL
+    trainer = yaml.safe_load(kueue.VALUES.read_text(encoding="utf-8"))["trainer"]
+    one = int(trainer["resources"]["requests"]["cpu"].removesuffix("m"))
+    assert f"cpu: {whole - one:.0f}m" == kueue.ALL_BUT_ONE
 
 
 def test_folders_of_modules_have_all_that_go_needs() -> None:

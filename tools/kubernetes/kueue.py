@@ -1,5 +1,6 @@
 """Kueue suspends and resumes a training, each time because a job that is more important wants its
-place; no epoch and no chunk of it is lost or trained twice."""
+place, and once lets it go on with fewer trainers; no epoch and no chunk of it is lost or trained
+twice."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ _FOLDER = pathlib.Path(__file__).parent
 VALUES = _FOLDER / "queued.yaml"
 QUEUES = _FOLDER / "kueue.yaml"
 IMPORTANT = _FOLDER / "important_job.yaml"
+# What the important job asks for: all of the queue, or what leaves room for one trainer.
+ALL, ALL_BUT_ONE = "cpu: 500m", "cpu: 490m"
 NAMESPACE_OF_KUEUE = "kueue-system"
 COORDINATOR_PAGE = (f"/api/v1/namespaces/{NAMESPACE}/pods/http:{RELEASE}-coordinator-0:7001"
                     "/proxy/metrics")
@@ -34,9 +37,10 @@ def install(cluster: Cluster, charts: pathlib.Path) -> None:
     apply_when_possible(cluster, QUEUES)
 
 
-def _important(cluster: Cluster, command: str) -> None:
+def _important(cluster: Cluster, command: str, wants: str = ALL) -> None:
     """command: apply or delete."""
-    cluster.kubectl(command, "-f", IMPORTANT, within=120)
+    job = IMPORTANT.read_text(encoding="utf-8").replace(ALL, wants)
+    cluster.kubectl(command, "-f", "-", text=job, within=120)
 
 
 def trained_chunks(cluster: Cluster) -> int:
@@ -67,6 +71,15 @@ def _suspend_once(cluster: Cluster, training: Training, trainers: Trainers, step
     training.wait_for_progress()
 
 
+def _admit_one(cluster: Cluster, training: Training, trainers: Trainers, steps: Steps) -> None:
+    training.wait_for_progress()
+    _important(cluster, "apply", ALL_BUT_ONE)
+    steps("kueue: one of two trainers", lambda: wait_until(
+        lambda: trainers.ready() == 1, "one trainer goes on beside what is more important"))
+    training.wait_for_progress()
+    _important(cluster, "delete")
+
+
 def live_with_kueue(cluster: Cluster, dslide: pathlib.Path, charts: pathlib.Path,
                     steps: Steps) -> None:
     release = Release(cluster, dslide, [VALUES], ["--insecure"])
@@ -76,6 +89,7 @@ def live_with_kueue(cluster: Cluster, dslide: pathlib.Path, charts: pathlib.Path
     steps("kueue: install", lambda: release.apply("install", *training.settings, SLOWLY))
     for number in range(1, SUSPENSIONS + 1):
         _suspend_once(cluster, training, trainers, steps, number)
+    _admit_one(cluster, training, trainers, steps)
     steps("kueue: faster trainers", lambda: release.apply("upgrade", *training.settings, FAST))
     steps("kueue: train to the end", training.end)
     check_chunks(trained_chunks(cluster))

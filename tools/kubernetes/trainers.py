@@ -29,6 +29,12 @@ class Trainers:
         return bool(self._job()["spec"].get("suspend")) and not running
 
     def are_back(self) -> bool:
+        """As many as were asked for."""
+        return self.ready() == int(self._job()["spec"]["completions"])
+
+    def ready(self) -> int:
+        """0 while the Job is suspended, or some of those that it may have are not ready."""
         job = self._job()
-        return not job["spec"].get("suspend") and bool(
-            job["status"].get("ready", 0) == job["spec"]["parallelism"])
+        ready = int(job["status"].get("ready", 0))
+        all_are = not job["spec"].get("suspend") and ready == job["spec"]["parallelism"]
+        return ready if all_are else 0
