@@ -6,7 +6,7 @@ usage: serve_benchmark.py --bin-dir DIR [--data NAME|FOLDER] [--model FILE | --n
 Trains a model once, and asks a server for test points over loopback: single queries and batches,
 exactly and among what hashing finds. Without --model the spec is the one of docs/models that has
 the data's name, as long as it says; that of generated data is trained for two epochs. With
---no-spec it is what `dslide train` chooses by itself: a memory and label trees scored by two shards,
+--no-spec it is what `dslide train` chooses by itself: a memory and label trees scored by a shard,
 which know one way to predict.
 """
 
@@ -33,7 +33,7 @@ def measure(options):
     with programs.Programs(options.bin_dir) as started:
         data = data_sets.find(options.data, started, started.directory)
         model = started.directory / "model"
-        chosen = ["--shards", 2] if options.no_spec else ["--model", options.model, "--shards", 1]
+        chosen = [] if options.no_spec else ["--model", options.model]
         if options.epochs is not None:
             chosen += ["--epochs", options.epochs]
         name = "without a spec" if options.no_spec else options.model.name

@@ -17,7 +17,7 @@
 namespace dslide::cli {
 
 struct EmbeddedOptions {
-  int64_t shards = 2;
+  int64_t shards = 1;
   Parallelism parallelism = {};
   // Where the shards and the coordinator keep their data; "": a temporary directory that vanishes.
   std::string data_dir = {};

@@ -43,7 +43,7 @@ namespace {
 constexpr int64_t kRecallPoints = 2000;
 constexpr char kExamplesText[] = R"(Examples:
   dslide train --data train.txt --eval test.txt --model-dir my-model
-      In this process, with two embedded shards; the model is kept in my-model.
+      In this process, with one embedded shard; the model is kept in my-model.
   dslide train --data train.txt --eval test.txt --model docs/models/citeulike-t.json -o json
       With a model spec; the last line of stdout is one JSON object.
   dslide train --data train.txt --cluster 127.0.0.1:7000 --job run-1

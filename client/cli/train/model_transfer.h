@@ -27,7 +27,7 @@ struct ImportCommandOptions {
   std::string model_dir;
   std::string cluster;
   std::string name;  // of the model; "": as it was
-  int64_t shards = 2;
+  int64_t shards = 1;
   int64_t threads = 0;
   bool overwrite = false;
   bool dry_run = false;
