@@ -188,10 +188,20 @@ void FuseScores(absl::Span<const float> inputs, absl::Span<const float> weights,
   }
 }
 
+std::vector<size_t> BestPlaces(absl::Span<const float> scores, size_t most) {
+  std::vector<size_t> places(scores.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  const size_t top = std::min(most, places.size());
+  std::partial_sort(
+      places.begin(), places.begin() + static_cast<std::ptrdiff_t>(top), places.end(),
+      [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  places.resize(top);
+  return places;
+}
+
 std::vector<double> RankingQualities(const FusionSamples& samples,
                                      absl::Span<const float> weights) {
   std::vector<float> scores;
-  std::vector<size_t> order;
   std::vector<double> qualities;
   for (int64_t point = 0; point < samples.points(); ++point) {
     if (samples.labels[static_cast<size_t>(point)] == 0) continue;
@@ -200,16 +210,12 @@ std::vector<double> RankingQualities(const FusionSamples& samples,
     FuseScores(
         absl::MakeConstSpan(samples.inputs).subspan(begin * weights.size(), count * weights.size()),
         weights, scores);
-    order.resize(count);
-    std::iota(order.begin(), order.end(), size_t{0});
-    const size_t top = std::min<size_t>(5, count);
-    std::partial_sort(
-        order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
-        [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+    const std::vector<size_t> best = BestPlaces(scores, 5);
+    const size_t top = best.size();
     int64_t hits = 0;
     double sum = 0;
     for (size_t i = 0; i < top; ++i) {
-      hits += samples.is_label[begin + order[i]];
+      hits += samples.is_label[begin + best[i]];
       if (i == 0) sum += static_cast<double>(hits);
       // Where there are fewer than three candidates, the rest are misses.
       if (i == std::min<size_t>(2, top - 1)) sum += static_cast<double>(hits) / 3;

@@ -31,6 +31,10 @@ std::vector<float> FitFusion(const FusionSamples& samples, Parallelism paralleli
 void FuseScores(absl::Span<const float> inputs, absl::Span<const float> weights,
                 std::vector<float>& scores);
 
+// The places of the `most` largest scores, or of all: the largest first, earlier ones first among
+// equals.
+std::vector<size_t> BestPlaces(absl::Span<const float> scores, size_t most);
+
 // How well candidates are ranked by w.x, earlier ones first among equals: the mean of the
 // precisions at 1, 3 and 5 of each point that has labels, in the order of the points.
 std::vector<double> RankingQualities(const FusionSamples& samples, absl::Span<const float> weights);

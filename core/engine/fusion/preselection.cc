@@ -1,7 +1,6 @@
 #include "core/engine/fusion/preselection.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace dslide {
 namespace {
@@ -12,16 +11,6 @@ constexpr double kMissed = 0.01;
 constexpr int64_t kLeastCandidates = 40;
 constexpr FusionInput kOfTrees[] = {FusionInput::kTreeSum, FusionInput::kTreeMean,
                                     FusionInput::kLabelRow, FusionInput::kCentroid};
-
-// Places by score, the best first, earlier ones first among equals.
-std::vector<size_t> OrderOf(absl::Span<const float> scores) {
-  std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  });
-  return order;
-}
 
 template <typename T>
 void KeepPlaces(absl::Span<const size_t> places, std::vector<T>& values) {
@@ -44,8 +33,7 @@ void Preselection::Apply(int64_t k, double points, ComponentScores& scores) cons
   std::vector<float> sums;
   AppendFusionInputs(scores, points, inputs);
   FuseScores(inputs, weights, sums);
-  std::vector<size_t> places = OrderOf(sums);
-  places.resize(kept);
+  std::vector<size_t> places = BestPlaces(sums, kept);
   std::sort(places.begin(), places.end());
   KeepPlaces<RowId>(places, scores.labels);
   for (std::vector<float>* const values :
@@ -72,14 +60,15 @@ Preselection FitPreselection(FusionSamples samples, absl::Span<const float> weig
   for (int64_t point = 0; point < samples.points(); ++point) {
     const auto begin = static_cast<size_t>(samples.offsets[static_cast<size_t>(point)]);
     const auto count = static_cast<size_t>(samples.offsets[static_cast<size_t>(point) + 1]) - begin;
-    const std::vector<size_t> wanted = OrderOf(absl::MakeConstSpan(scores).subspan(begin, count));
-    const std::vector<size_t> order = OrderOf(absl::MakeConstSpan(before).subspan(begin, count));
+    const std::vector<size_t> wanted =
+        BestPlaces(absl::MakeConstSpan(scores).subspan(begin, count), kWanted);
+    const std::vector<size_t> order =
+        BestPlaces(absl::MakeConstSpan(before).subspan(begin, count), count);
     std::vector<size_t> place_of(count);
     for (size_t place = 0; place < count; ++place) place_of[order[place]] = place;
     counts.resize(std::max(counts.size(), count));
-    for (size_t i = 0; i < std::min<size_t>(kWanted, count); ++i, ++best) {
-      ++counts[place_of[wanted[i]]];
-    }
+    for (const size_t candidate : wanted) ++counts[place_of[candidate]];
+    best += static_cast<int64_t>(wanted.size());
   }
   const auto may_miss = static_cast<int64_t>(kMissed * static_cast<double>(best));
   auto kept = static_cast<int64_t>(counts.size());

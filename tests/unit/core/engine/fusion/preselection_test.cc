@@ -1,6 +1,6 @@
 #include "core/engine/fusion/preselection.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "core/base/counter_rng.h"
 #include "gtest/gtest.h"
