@@ -287,8 +287,8 @@ DURABILITY = [
               "Clients had answers to them; 0 in the modes log and log-periodic unless the power "
               "failed.",
               ("dslide_shard_acked_loss_total", "{{instance}}")),
-        panel("Failed logs", "none", "1: the shard must be restarted.",
-              ("dslide_shard_log_failed", "{{instance}}")),
+        panel("Failed logs", "none", "Times that a shard ended for it since the coordinator began.",
+              ("dslide_coordinator_shard_log_failures_total", "shard {{shard}}")),
         panel("Restores", "s", "How long the last start took to restore its state.",
               ("dslide_shard_recovery_seconds", "{{instance}}")),
         panel("Models made afresh", "none", "On a shard that came back without them.",

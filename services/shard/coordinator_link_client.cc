@@ -173,6 +173,7 @@ void CoordinatorLink::Stop() {
   v1::DeregisterShardRequest request;
   request.set_shard_id(shard_.value());
   request.set_generation(generation_);
+  request.set_log_failed(hooks_.log_failed());
   v1::DeregisterShardResponse response;
   const absl::Status status =
       connection_->Call(kGoodbyeTimeout, [&](auto& stub, grpc::ClientContext* context) {

@@ -45,6 +45,8 @@ struct CoordinatorLinkHooks {
   std::function<std::vector<ModelSpec>()> models;
   std::function<int64_t()> memory_bytes;
   std::function<int64_t()> applied_commands;
+  // Whether the shard ends because its log has failed.
+  std::function<bool()> log_failed;
   // A heartbeat was answered after so long. May be null.
   std::function<void(absl::Duration round_trip)> on_heartbeat = nullptr;
 };

@@ -60,6 +60,7 @@ CoordinatorLinkHooks ShardMembership::MakeHooks() {
   hooks.models = [this] { return ModelsHeld(); };
   hooks.memory_bytes = [this] { return parts_.shard.sequencer().table_bytes(); };
   hooks.applied_commands = [this] { return parts_.shard.sequencer().mutations(); };
+  hooks.log_failed = [this] { return parts_.shard.broken(); };
   hooks.on_heartbeat = [this](absl::Duration took) { parts_.metrics.RecordHeartbeat(took); };
   return hooks;
 }

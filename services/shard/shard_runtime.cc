@@ -85,7 +85,7 @@ absl::Status ShardRuntime::KeepReplacedRows(ShardCore& core) {
 
 void ShardRuntime::OnBroken(const absl::Status& why) {
   sequencer_.OnLogFailed(why);
-  metrics_.RecordLogFailed();
+  broken_ = true;
   options_.on_broken(why);
 }
 

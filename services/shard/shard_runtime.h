@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -56,6 +57,9 @@ class ShardRuntime {
   // which on_broken is told, too.
   absl::Status KeepReplacedRows(ShardCore& core);
 
+  // Whether on_broken was told.
+  bool broken() const { return broken_; }
+
   ShardCore& core() { return *core_; }  // the sequencer's thread's, while there is one
   Sequencer& sequencer() { return sequencer_; }
   ClientAdmission& admission() { return admission_; }
@@ -70,6 +74,7 @@ class ShardRuntime {
   const std::unique_ptr<ShardCore> core_;
   DurableState* const durable_;
   ShardMetrics& metrics_;
+  std::atomic<bool> broken_ = false;
   Sequencer sequencer_;
   ClientAdmission admission_;
   const std::unique_ptr<CheckpointParticipant> participant_;

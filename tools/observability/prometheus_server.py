@@ -1,6 +1,7 @@
 """A real Prometheus on loopback, with the project's scrape configuration and alerts."""
 
 import json
+import pathlib
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,11 +17,12 @@ INTERVAL = "1s"
 RATE_WINDOW = "15s"
 
 
-def configuration(admins: dict[str, list[str]]) -> str:
-    """deploy/prometheus/prometheus.yaml for these pages: {job: [HOST:PORT]}."""
+def configuration(admins: dict[str, list[str]], rules: pathlib.Path | None = None) -> str:
+    """deploy/prometheus/prometheus.yaml for these pages: {job: [HOST:PORT]}; None: its rules."""
     config = yaml.safe_load((dashboards.PROMETHEUS / "prometheus.yaml").read_text())
     config["global"] |= {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
-    config["rule_files"] = [str(dashboards.PROMETHEUS / name) for name in config["rule_files"]]
+    config["rule_files"] = [str(rules)] if rules else [
+        str(dashboards.PROMETHEUS / name) for name in config["rule_files"]]
     jobs = {job["job_name"]: job for job in config["scrape_configs"]}
     for job, addresses in admins.items():
         jobs[job]["static_configs"][0]["targets"] = addresses
@@ -28,10 +30,11 @@ def configuration(admins: dict[str, list[str]]) -> str:
 
 
 class PrometheusServer:
-    def __init__(self, programs: Programs, admins: dict[str, list[str]]) -> None:
+    def __init__(self, programs: Programs, admins: dict[str, list[str]],
+                 rules: pathlib.Path | None = None) -> None:
         self._expected = sum(map(len, admins.values()))
         config = programs.directory / "prometheus.yaml"
-        config.write_text(configuration(admins), encoding="utf-8")
+        config.write_text(configuration(admins, rules), encoding="utf-8")
         self.address = f"127.0.0.1:{processes.free_port()}"
         self.process = programs.start(
             "/usr/bin/prometheus", f"--config.file={config}",

@@ -4,8 +4,8 @@
 # usage: ./run observability [--pictures] [--bin-dir DIR] [-o json]
 #
 # Installs Debian's prometheus (its service is not started), runs a small cluster under it, and
-# checks the metrics pages, every query of every dashboard, and every alert. Ends with a line of
-# JSON: queries, non_empty, alerts, promtool_findings.
+# checks the metrics pages and every query of every dashboard; then it makes the cause of every
+# alert: some minutes. Ends with a line of JSON: queries, non_empty, alerts, promtool_findings.
 #   --pictures     also draws docs/images/ (installs matplotlib and chromium)
 #   --bin-dir DIR  programs that are built already; otherwise they are built
 #   -o json        the last line of stdout is the result as one JSON object (it always is)
@@ -43,7 +43,7 @@ fi
 folder="$(mktemp -d)"
 settings=("DSLIDE_OBSERVABILITY_RESULT=$folder/result.json" PYTHONDONTWRITEBYTECODE=1)
 if [[ $draw == yes ]]; then settings+=("DSLIDE_OBSERVABILITY_PICTURES=$ROOT/docs/images"); fi
-for name in dashboards metrics_reference top prometheus; do
+for name in dashboards metrics_reference top prometheus alert_causes; do
   say "observability: $name"
   env "${settings[@]}" "$TEST_PYTHON" -m pytest --config-file tests/pyproject.toml \
     --bin-dir "$bin_dir" "tests/observability/${name}_test.py" >&2 || status=1

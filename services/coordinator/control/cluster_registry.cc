@@ -11,6 +11,16 @@
 #include "core/system/log.h"
 
 namespace dslide::coordinator {
+namespace {
+
+// Of a shard: its own page ends with it.
+Counter FailedLogs(Metrics& metrics, ShardId shard) {
+  return metrics.AddCounter("dslide_coordinator_shard_log_failures_total",
+                            "Times that a shard ended because its command log had failed.",
+                            {{"shard", absl::StrCat(shard.value())}});
+}
+
+}  // namespace
 
 ClusterRegistry::ClusterRegistry(const MembershipOptions& options, const Clock* clock,
                                  std::unique_ptr<CatalogStore> store, RestoreMark* mark,
@@ -133,6 +143,7 @@ absl::StatusOr<Ownership> ClusterRegistry::Register(const ShardRegistration& req
     if (*is_new) unknown.push_back(&spec);
   }
   ASSIGN_OR_RETURN(Ownership owner, membership_.Register(request, !catalog_.empty()));
+  FailedLogs(*metrics_, owner.shard);  // at 0, so that an alert sees the first one
   // One that a crash has taken the rows of has fewer models than the cluster. Before the generation
   // is kept: it is news only once.
   if (owner.is_new && mark_ != nullptr && LacksModels(models)) {
@@ -181,10 +192,14 @@ absl::StatusOr<HeartbeatAnswer> ClusterRegistry::Heartbeat(ShardId shard, uint64
                          .rollback_pending = RollbackPending()};
 }
 
-absl::Status ClusterRegistry::Deregister(ShardId shard, uint64_t generation) {
+absl::Status ClusterRegistry::Deregister(ShardId shard, uint64_t generation, bool log_failed) {
   const absl::MutexLock lock(&mu_);
   RETURN_IF_ERROR(membership_.Deregister(shard, generation));
   returned_.erase(shard);
+  if (log_failed) {
+    FailedLogs(*metrics_, shard).Increment();
+    LogError("the command log of a shard has failed", {{"shard", shard.value()}});
+  }
   LogInfo("shard left", {{"shard", shard.value()}, {"generation", generation}});
   return store_ == nullptr ? absl::OkStatus() : store_->PutMembership(membership_.Record());
 }

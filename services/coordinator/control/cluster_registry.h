@@ -54,7 +54,8 @@ class ClusterRegistry {
                                      const std::vector<ModelSpec>& models);
   absl::StatusOr<HeartbeatAnswer> Heartbeat(ShardId shard, uint64_t generation,
                                             int64_t memory_bytes, int64_t applied_commands);
-  absl::Status Deregister(ShardId shard, uint64_t generation);
+  // log_failed: why it leaves.
+  absl::Status Deregister(ShardId shard, uint64_t generation, bool log_failed);
   // For clients: Unavailable NOT_ALL_SHARDS also while the cluster is being taken back.
   absl::StatusOr<ClusterMap> Map() const;
   // Also while shards may show different instants.

@@ -133,7 +133,8 @@ grpc::Status CoordinatorServiceImpl::DeregisterShard(grpc::ServerContext* contex
                                                      const v1::DeregisterShardRequest* request,
                                                      v1::DeregisterShardResponse* response) {
   return RunUnary(metrics_.method("DeregisterShard"), *context, *request, response, [&] {
-    return coordinator_->registry().Deregister(ShardId(request->shard_id()), request->generation());
+    return coordinator_->registry().Deregister(ShardId(request->shard_id()), request->generation(),
+                                               request->log_failed());
   });
 }
 

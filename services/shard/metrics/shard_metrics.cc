@@ -49,8 +49,6 @@ ShardMetrics::ShardMetrics(Metrics& metrics, const StageTimes& stages)
                                      "Time to hand a record to the command log.");
   log_sync_ = metrics.AddHistogram("dslide_shard_log_sync_seconds",
                                    "Time to make appended records of the command log durable.");
-  log_failed_ = metrics.AddGauge("dslide_shard_log_failed",
-                                 "1 when the command log has failed and the shard must restart.");
   image_ = metrics.AddHistogram(
       "dslide_shard_image_seconds",
       "Time to write an image of the whole state, beside commands unless the shard stops.", {},
@@ -164,8 +162,6 @@ void ShardMetrics::SetQueue(int64_t commands, int64_t bytes) const {
   queue_commands_.Set(static_cast<double>(commands));
   queue_bytes_.Set(static_cast<double>(bytes));
 }
-
-void ShardMetrics::RecordLogFailed() const { log_failed_.Set(1); }
 
 void ShardMetrics::RecordImage(absl::Duration duration) const {
   image_.Observe(absl::ToDoubleSeconds(duration));

@@ -54,7 +54,6 @@ class ShardMetrics {
   void RecordLogAppend(absl::Duration duration) const;
   void RecordLogSync(absl::Duration duration) const;
   // The command log has failed, and will not work again in this process.
-  void RecordLogFailed() const;
   // An image of the whole state was written.
   void RecordImage(absl::Duration duration) const;
   // The coordinator has answered a heartbeat after so long.
@@ -76,7 +75,6 @@ class ShardMetrics {
   TableGauges tables_;        // of the applying thread
   StalenessMeter staleness_;  // of the applying thread
   Histogram decode_, encode_, queue_, log_append_, log_sync_, image_, heartbeat_, stale_steps_;
-  Gauge log_failed_;
   std::vector<Histogram> apply_;  // by CommandKind
   Gauge queue_commands_, queue_bytes_;
   Histogram active_rows_, distinct_rows_;

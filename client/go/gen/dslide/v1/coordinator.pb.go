@@ -416,9 +416,11 @@ func (x *HeartbeatResponse) GetRollbackPending() bool {
 }
 
 type DeregisterShardRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ShardId       int32                  `protobuf:"varint,1,opt,name=shard_id,json=shardId,proto3" json:"shard_id,omitempty"`
-	Generation    uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ShardId    int32                  `protobuf:"varint,1,opt,name=shard_id,json=shardId,proto3" json:"shard_id,omitempty"`
+	Generation uint64                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	// It ends because its command log has failed, not because it was told to.
+	LogFailed     bool `protobuf:"varint,3,opt,name=log_failed,json=logFailed,proto3" json:"log_failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +467,13 @@ func (x *DeregisterShardRequest) GetGeneration() uint64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *DeregisterShardRequest) GetLogFailed() bool {
+	if x != nil {
+		return x.LogFailed
+	}
+	return false
 }
 
 type DeregisterShardResponse struct {
@@ -5282,12 +5291,14 @@ const file_dslide_v1_coordinator_proto_rawDesc = "" +
 	"\x10applied_commands\x18\x04 \x01(\x03R\x0fappliedCommands\"i\n" +
 	"\x11HeartbeatResponse\x12)\n" +
 	"\x10topology_version\x18\x01 \x01(\x04R\x0ftopologyVersion\x12)\n" +
-	"\x10rollback_pending\x18\x02 \x01(\bR\x0frollbackPending\"S\n" +
+	"\x10rollback_pending\x18\x02 \x01(\bR\x0frollbackPending\"r\n" +
 	"\x16DeregisterShardRequest\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\x05R\ashardId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
-	"generation\"\x19\n" +
+	"generation\x12\x1d\n" +
+	"\n" +
+	"log_failed\x18\x03 \x01(\bR\tlogFailed\"\x19\n" +
 	"\x17DeregisterShardResponse\"\xdc\x02\n" +
 	"\tShardInfo\x12\x19\n" +
 	"\bshard_id\x18\x01 \x01(\x05R\ashardId\x12\x18\n" +

@@ -192,8 +192,12 @@ TEST(ClusterExaminationTest, UnverifiedCheckpointsAreSaid) {
 }
 
 TEST(ClusterExaminationTest, PagesTellOfTrouble) {
-  EXPECT_THAT(OfPage("dslide_shard_log_failed 0\ndslide_server_ready 1\n").all(), IsEmpty());
-  EXPECT_THAT(Worst(OfPage("dslide_shard_log_failed 1\n")).what, HasSubstr("log has failed"));
+  EXPECT_THAT(OfPage("dslide_coordinator_shard_log_failures_total{shard=\"0\"} 0\n"
+                     "dslide_server_ready 1\n")
+                  .all(),
+              IsEmpty());
+  EXPECT_THAT(Worst(OfPage("dslide_coordinator_shard_log_failures_total{shard=\"0\"} 1\n")).what,
+              HasSubstr("ended 1 times because their command log had failed"));
   EXPECT_THAT(Worst(OfPage("dslide_shard_refused_requests_total{reason=\"DISK_FULL\"} 7\n"
                            "dslide_shard_refused_requests_total{reason=\"QUEUE_FULL\"} 9\n"))
                   .what,
