@@ -19,9 +19,9 @@ enum class NeighbourSearch {
 // memory, so all shards agree, and it does not change while points arrive.
 //   unit_length : whether points are scaled to length 1; only an exact search can do without
 constexpr NeighbourSearch ResolveSearch(NeighbourSearch search, int64_t rows, bool unit_length) {
-  // Below, an exact search takes less than a third of a millisecond (docs/understand/learning.md),
-  // no more than the scores of a query's candidates take.
-  constexpr int64_t kManyPoints = 200000;
+  // From here on exact searches are an eighth of a training, and those by impact rank test points
+  // as well (docs/understand/learning.md).
+  constexpr int64_t kManyPoints = 1 << 14;
   if (search != NeighbourSearch::kAuto) return search;
   return unit_length && rows >= kManyPoints ? NeighbourSearch::kImpact : NeighbourSearch::kExact;
 }

@@ -241,9 +241,9 @@ TEST(NeighbourIndex, OfEquallyNearOnesTheSmallerIdIsFirst) {
 
 TEST(NeighbourSearch, ManyPointsOfUnitLengthAreSearchedByImpact) {
   constexpr auto kAuto = NeighbourSearch::kAuto;
-  EXPECT_EQ(ResolveSearch(kAuto, 199999, true), NeighbourSearch::kExact);
-  EXPECT_EQ(ResolveSearch(kAuto, 200000, true), NeighbourSearch::kImpact);
-  EXPECT_EQ(ResolveSearch(kAuto, 200000, false), NeighbourSearch::kExact);
+  EXPECT_EQ(ResolveSearch(kAuto, 16383, true), NeighbourSearch::kExact);
+  EXPECT_EQ(ResolveSearch(kAuto, 16384, true), NeighbourSearch::kImpact);
+  EXPECT_EQ(ResolveSearch(kAuto, 16384, false), NeighbourSearch::kExact);
   EXPECT_EQ(ResolveSearch(NeighbourSearch::kHashed, 1, false), NeighbourSearch::kHashed);
 }
 
