@@ -178,10 +178,10 @@ void JudgePage(const std::string& where, const MetricsText& page, absl::Time now
   const auto at = [&page](const char* name) { return page.Sum(name); };
   const double logs = at("dslide_coordinator_shard_log_failures_total");
   if (logs > 0) {
-    findings.Warn(where,
-                  absl::StrFormat("shards ended %.0f times because their command log had failed",
-                                  logs),
-                  "see to their disks (docs/operate/runbook.md, DslideLogFailed)");
+    findings.Warn(
+        where,
+        absl::StrFormat("shards ended %.0f times because their command log had failed", logs),
+        "see to their disks (docs/operate/runbook.md, DslideLogFailed)");
   }
   const double full = page.Sum("dslide_shard_refused_requests_total", {{"reason", "DISK_FULL"}});
   if (full > 0) {
