@@ -16,8 +16,6 @@ constexpr double kPointsForWide = 50;
 // Below this popularity neighbours and trees know all that a network could learn, and it costs as
 // much as they do (docs/understand/learning.md).
 constexpr double kPopularityForNetwork = 50;
-// Below it the right labels also stand further back among those of the neighbours.
-constexpr int64_t kCandidatesOfRareLabels = 400;
 // A network beyond this, its optimizer's state included, costs more than it brings.
 constexpr double kMostNetworkBytes = 256 << 20;
 constexpr double kBytesPerWeight = 12;  // the weight and two moments
@@ -109,9 +107,7 @@ ModelSpec ComponentsFor(const DataShape& shape, bool network) {
   // The fusion has few weights: more points bring it nothing, and the trees miss them.
   spec.training.validation_max_samples = 1000;
   if (network) AddNetwork(shape, spec);
-  TableSpec points = Table("points", TableRole::kMemory);
-  if (shape.popularity < kPopularityForNetwork) points.memory.candidates = kCandidatesOfRareLabels;
-  spec.tables.push_back(std::move(points));
+  spec.tables.push_back(Table("points", TableRole::kMemory));
   spec.tables.push_back(Table("trees", TableRole::kLabelTrees));
   spec.tables.push_back(Table("linear", TableRole::kLinear));
   spec.tables.push_back(Table("fusion", TableRole::kFusion));

@@ -45,13 +45,11 @@ TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
   rare.popularity = 20;
   const ModelSpec without = DefaultComponents(rare);
   EXPECT_EQ(without.FindRole(TableRole::kHead), nullptr);
-  EXPECT_EQ(without.FindRole(TableRole::kMemory)->memory.candidates, 400);
   EXPECT_THAT(ExplainComponents(rare, without), HasSubstr("no network: a label that a point"));
   DataShape large = ManyPointsALabel();
   large.labels = 670091;
   const ModelSpec small = DefaultComponents(large);
   EXPECT_EQ(small.FindRole(TableRole::kHead), nullptr);
-  EXPECT_EQ(small.FindRole(TableRole::kMemory)->memory.candidates, 200);
   EXPECT_THAT(ExplainComponents(large, small), HasSubstr("no network: it would take 2060 MB"));
 }
 
