@@ -53,7 +53,6 @@ class ShardMetrics {
   // A record handed to the command log; one sync of it.
   void RecordLogAppend(absl::Duration duration) const;
   void RecordLogSync(absl::Duration duration) const;
-  // The command log has failed, and will not work again in this process.
   // An image of the whole state was written.
   void RecordImage(absl::Duration duration) const;
   // The coordinator has answered a heartbeat after so long.
