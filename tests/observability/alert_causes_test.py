@@ -44,9 +44,10 @@ HASTE = {
     "DslideRecallLow": {"[30m]": "[10s]", "[6h] offset 30m": "[1m] offset 10s"},
 }
 ELSEWHERE = {"DslideCoordinatorGone"}
-MISSING = [tool for tool in ("prometheus", "cc", "prlimit") if shutil.which(tool) is None]
+MISSING = [tool for tool in ("prometheus", "cc") if shutil.which(tool) is None]
 # A step costs more bytes than its rows have.
 TINY = shard_client.table_spec("head", 4, 4, init="uniform", role="head")
+MODEL = shard_client.model_spec("tiny", TINY)
 SLOW_SYNC = """
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -83,24 +84,24 @@ def hasty_rules() -> dict[str, Any]:
     return {"groups": [{"name": "hasty", "rules": rules}]}
 
 
-def step_forward(step: int) -> Callable[[RequestEnvelope], StepRequest]:
+def in_step(step: int, **part: Any) -> Callable[[RequestEnvelope], StepRequest]:
     def make(envelope: RequestEnvelope) -> StepRequest:
-        envelope.model = "tiny"
-        return StepRequest(envelope=envelope, step=step, head_forward=HeadForward(
-            table=TINY.name, hidden=shard_client.matrix([[0.5] * TINY.dim], TINY.dim),
-            label_offsets=shard_client.ids([0, 1]), label_ids=shard_client.ids([0]),
-            label_targets=shard_client.floats([1.0])))
+        envelope.model = MODEL.name
+        return StepRequest(envelope=envelope, step=step, **part)
 
     return make
+
+
+def step_forward(step: int) -> Callable[[RequestEnvelope], StepRequest]:
+    return in_step(step, head_forward=HeadForward(
+        table=TINY.name, hidden=shard_client.matrix([[0.5] * TINY.dim], TINY.dim),
+        label_offsets=shard_client.ids([0, 1]), label_ids=shard_client.ids([0]),
+        label_targets=shard_client.floats([1.0])))
 
 
 def step_backward(step: int) -> Callable[[RequestEnvelope], StepRequest]:
-    def make(envelope: RequestEnvelope) -> StepRequest:
-        envelope.model = "tiny"
-        return StepRequest(envelope=envelope, step=step, head_backward=HeadBackward(
-            table=TINY.name, log_partitions=shard_client.floats([1.5]), scale=1.0))
-
-    return make
+    return in_step(step, head_backward=HeadBackward(
+        table=TINY.name, log_partitions=shard_client.floats([1.5]), scale=1.0))
 
 
 class AlertCausesTest(ProcessCase):
@@ -127,6 +128,14 @@ class AlertCausesTest(ProcessCase):
         self.shards = [
             self.cluster_shard(shard, "--data-dir", folder or self.new_folder(), *shard_arguments)
             for shard in range(shards)]
+
+    def cluster_with_model(self, *shard_arguments: object,
+                           folder: pathlib.Path | None = None) -> Connection:
+        """A cluster of one shard; the connection is to its coordinator."""
+        self.cluster(*shard_arguments, folder=folder)
+        coordinator = self.connect(self.coordinator)
+        shard_client.register_model(coordinator, MODEL)
+        return coordinator
 
     def cluster_shard(self, number: int, *arguments: object) -> Server:
         return self.programs.start_shard(
@@ -225,10 +234,13 @@ class AlertCausesTest(ProcessCase):
         self.cluster(coordinator=("--lease-timeout", "2s", "--checkpoint-interval", "off"))
         self.watch(alerts, *self.shards, coordinator=self.coordinator)
 
-        while "DslideTrainersDie" not in self.firing():
+        def one_dies() -> bool:
             trainer = self.train("--job", "deadly", "--dim", 16)
             trainer.wait_for_stderr("epoch")
             trainer.kill()
+            return "DslideTrainersDie" in self.firing()
+
+        processes.wait_until(one_dies, lambda: "it is told that they die")
         self.wait()
 
     @causes("DslideVersionsDiffer")
@@ -257,9 +269,7 @@ class AlertCausesTest(ProcessCase):
 
     @causes("DslideModelRecreated")
     def test_a_shard_comes_back_without_its_rows(self, alerts: tuple[str, ...]) -> None:
-        self.cluster()
-        shard_client.register_model(self.connect(self.coordinator),
-                                    shard_client.model_spec("tiny", TINY))
+        self.cluster_with_model()
         self.watch(alerts, *self.shards, coordinator=self.coordinator)
         self.shards[0].process.kill()
         self.cluster_shard(0, "--data-dir", self.new_folder())
@@ -267,9 +277,7 @@ class AlertCausesTest(ProcessCase):
 
     @causes("DslideClusterCheckpointFails")
     def test_checkpoints_fail(self, alerts: tuple[str, ...]) -> None:
-        self.cluster()
-        coordinator = self.connect(self.coordinator)
-        shard_client.register_model(coordinator, shard_client.model_spec("tiny", TINY))
+        coordinator = self.cluster_with_model()
         self.watch(alerts, *self.shards, coordinator=self.coordinator)
         self.shards[0].process.kill()
 
@@ -281,9 +289,7 @@ class AlertCausesTest(ProcessCase):
 
     @causes("DslideClusterCheckpointDamaged")
     def test_a_checkpoint_rots(self, alerts: tuple[str, ...]) -> None:
-        self.cluster()
-        coordinator = self.connect(self.coordinator)
-        shard_client.register_model(coordinator, shard_client.model_spec("tiny", TINY))
+        coordinator = self.cluster_with_model()
         shard_client.create_cluster_checkpoint(coordinator)
         self.watch(alerts, *self.shards, coordinator=self.coordinator)
         self.spoil(self.directory / "data-1", "*.sst")
@@ -305,7 +311,7 @@ class AlertCausesTest(ProcessCase):
     def test_an_image_rots(self, alerts: tuple[str, ...]) -> None:
         folder = self.new_folder()
         shard = self.lone_shard("--data-dir", folder, "--durability", "log")
-        shard_client.create_model(self.connect(shard), shard_client.model_spec("tiny", TINY))
+        shard_client.create_model(self.connect(shard), MODEL)
         self.watch(alerts, shard)
         shard.process.stop()
         self.spoil(folder, "*.sst")
@@ -327,9 +333,7 @@ class AlertCausesTest(ProcessCase):
     @causes("DslideLogFailed")
     def test_a_disk_turns_read_only(self, alerts: tuple[str, ...]) -> None:
         disk = self.mounted(ReadOnlyDisk, 64)
-        self.cluster("--durability", "log", "--disk-reserve", 0, folder=disk.path)
-        shard_client.register_model(self.connect(self.coordinator),
-                                    shard_client.model_spec("tiny", TINY))
+        self.cluster_with_model("--durability", "log", "--disk-reserve", 0, folder=disk.path)
         sender = poison.Sender(self.connect(self.shards[0]), CLIENT)
         self.watch(alerts, *self.shards, coordinator=self.coordinator)
         disk.break_down()
@@ -351,7 +355,7 @@ class AlertCausesTest(ProcessCase):
             "127.0.0.1:0", "--data-dir", folder, "--durability", "log", *arguments,
             environment=environment))
         connection = self.connect(shard)
-        shard_client.create_model(connection, shard_client.model_spec("tiny", TINY))
+        shard_client.create_model(connection, MODEL)
         self.watch(alerts, shard)
         return poison.Sender(connection, CLIENT)
 
@@ -409,7 +413,7 @@ class AlertCausesTest(ProcessCase):
     def test_steps_that_take_long_all_go_to_one_shard(self, alerts: tuple[str, ...]) -> None:
         shards = [self.lone_shard() for _ in range(3)]
         for shard in shards:
-            shard_client.create_model(self.connect(shard), shard_client.model_spec("tiny", TINY))
+            shard_client.create_model(self.connect(shard), MODEL)
         self.watch(alerts, *shards)
         sender = poison.Sender(self.connect(shards[0]), CLIENT)
         for make in (step_forward, step_backward):
