@@ -163,6 +163,8 @@ std::vector<ComponentScores> ComponentScorer::CountVotes(const FoundNeighbours& 
     mine.labels = votes.labels;
     mine.shares = votes.shares;
     mine.divided_shares = votes.divided_shares;
+    mine.near_shares = votes.near_shares;
+    mine.nearest = votes.nearest;
     for (const RowId label : mine.labels) {
       mine.label_points.push_back(static_cast<float>(label_points_[label.value()]));
     }

@@ -128,7 +128,7 @@ absl::StatusOr<FusionWeights> ComponentTrainer::Fit(const std::vector<int64_t>& 
                                   .quality = RankingQuality(samples, alone),
                                   .weight = weights[i]});
     if (report_.components.back().quality <= best) continue;
-    // Seven weights that were fitted on these points lose to one component by chance, too.
+    // The weights that were fitted on these points lose to one component by chance, too.
     if (!ClearlyBetter(RankingQualities(samples, alone), fused)) continue;
     best = report_.components.back().quality;
     report_.alone = report_.components.back().name;

@@ -10,6 +10,8 @@ constexpr float kLeastShare = 1e-4f;
 // Likewise of a path: a label that every tree rules out.
 constexpr double kLeastPath = 1e-6;
 constexpr double kLiftWeight = 10;
+// Of a nearest neighbour: keeps quotients by it small.
+constexpr float kLeastSimilarity = 0.05f;
 
 }  // namespace
 
@@ -31,6 +33,10 @@ absl::string_view FusionInputName(FusionInput input) {
       return "centroid";
     case FusionInput::kNetwork:
       return "network";
+    case FusionInput::kNearShare:
+      return "near_share";
+    case FusionInput::kRelativeCentroid:
+      return "relative_centroid";
   }
   return "unknown";
 }
@@ -57,6 +63,10 @@ void AppendFusionInputs(const ComponentScores& scores, double points, std::vecto
     inputs.push_back(scores.centroids.empty() ? 0.0f : scores.centroids[i]);
     inputs.push_back(scores.logits.empty() ? 0.0f
                                            : scores.logits[i] + std::log1p(scores.label_points[i]));
+    inputs.push_back(std::log(scores.near_shares[i] + kLeastShare));
+    inputs.push_back(scores.centroids.empty()
+                         ? 0.0f
+                         : scores.centroids[i] / (scores.nearest + kLeastSimilarity));
   }
 }
 

@@ -16,23 +16,28 @@ namespace dslide {
 enum class FusionInput {
   kLift,   // log(1 + 10 p N / (n + 1)): how much more often than by chance neighbours have it
   kShare,  // log(p + 1e-4)
-  kDividedShare,  // log(q + 1e-4)
-  kTreeSum,       // log of the mean over trees of exp(path)
-  kTreeMean,      // mean over trees of path
-  kLabelRow,      // mean over trees of h of the label's own row
-  kCentroid,      // inner product with the label's centroid
-  kNetwork,       // logit of the network, and log(n + 1), which it is trained beside
+  kDividedShare,      // log(q + 1e-4)
+  kTreeSum,           // log of the mean over trees of exp(path)
+  kTreeMean,          // mean over trees of path
+  kLabelRow,          // mean over trees of h of the label's own row
+  kCentroid,          // inner product with the label's centroid
+  kNetwork,           // logit of the network, and log(n + 1), which it is trained beside
+  kNearShare,         // log(r + 1e-4)
+  kRelativeCentroid,  // the centroid's inner product beside the nearest neighbour's: c / (s + 0.05)
 };
-inline constexpr size_t kFusionInputs = 8;
+inline constexpr size_t kFusionInputs = 10;
 
 absl::string_view FusionInputName(FusionInput input);
 
-// What the components found for the candidates of one query. N: points of the memory; p, q: shares
-// of the neighbours' weight (neighbour_votes.h); n: points that carry the label.
+// What the components found for the candidates of one query. N: points of the memory; p, q, r:
+// shares, divided and near shares of the neighbours' weight, s: similarity of the nearest
+// (neighbour_votes.h); n: points that carry the label.
 struct ComponentScores {
   std::vector<RowId> labels;
   std::vector<float> shares;          // p, [labels]
   std::vector<float> divided_shares;  // q, [labels]
+  std::vector<float> near_shares;     // r, [labels]
+  float nearest = 0;                  // s
   std::vector<float> label_points;    // n, [labels]
   std::vector<float> centroids;       // [labels]; empty without trees
   std::vector<float> logits;          // of the network; [labels]; empty without one

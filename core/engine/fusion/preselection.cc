@@ -10,7 +10,8 @@ constexpr double kMissed = 0.01;
 // However few: held-out points do not show what is rare.
 constexpr int64_t kLeastCandidates = 40;
 constexpr FusionInput kOfTrees[] = {FusionInput::kTreeSum, FusionInput::kTreeMean,
-                                    FusionInput::kLabelRow, FusionInput::kCentroid};
+                                    FusionInput::kLabelRow, FusionInput::kCentroid,
+                                    FusionInput::kRelativeCentroid};
 
 template <typename T>
 void KeepPlaces(absl::Span<const size_t> places, std::vector<T>& values) {
@@ -37,7 +38,8 @@ void Preselection::Apply(int64_t k, double points, ComponentScores& scores) cons
   std::sort(places.begin(), places.end());
   KeepPlaces<RowId>(places, scores.labels);
   for (std::vector<float>* const values :
-       {&scores.shares, &scores.divided_shares, &scores.label_points, &scores.logits}) {
+       {&scores.shares, &scores.divided_shares, &scores.near_shares, &scores.label_points,
+        &scores.logits}) {
     KeepPlaces<float>(places, *values);
   }
 }

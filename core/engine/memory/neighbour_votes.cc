@@ -9,7 +9,8 @@ VoteCounter::VoteCounter(int64_t num_labels, double power, int64_t max_candidate
     : power_(power),
       max_candidates_(max_candidates),
       shares_(static_cast<size_t>(num_labels)),
-      divided_(static_cast<size_t>(num_labels)) {}
+      divided_(static_cast<size_t>(num_labels)),
+      near_(static_cast<size_t>(num_labels)) {}
 
 void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVotes& votes) {
   // Sums of doubles depend on their order in the last bits.
@@ -19,9 +20,13 @@ void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVot
   touched_.clear();
   double total = 0;
   double divided_total = 0;
+  double near_total = 0;
+  votes.nearest = 0;
   for (const LabelledNeighbour& neighbour : sorted_) {
     const double weight = std::pow(static_cast<double>(neighbour.similarity), power_);
     total += weight;
+    near_total += weight * weight;
+    votes.nearest = std::max(votes.nearest, neighbour.similarity);
     if (neighbour.labels.empty()) continue;
     divided_total += weight;
     const double part = weight / static_cast<double>(neighbour.labels.size());
@@ -30,6 +35,7 @@ void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVot
       if (shares_[label.value()] == 0) touched_.push_back(label);
       shares_[label.value()] += weight;
       divided_[label.value()] += part;
+      near_[label.value()] += weight * weight;
     }
   }
   const auto before = [&](RowId a, RowId b) {
@@ -46,11 +52,15 @@ void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVot
   votes.labels.assign(touched_.begin(), middle);
   votes.shares.clear();
   votes.divided_shares.clear();
+  votes.near_shares.clear();
   for (const RowId label : votes.labels) {
     votes.shares.push_back(static_cast<float>(shares_[label.value()] / total));
     votes.divided_shares.push_back(static_cast<float>(divided_[label.value()] / divided_total));
+    votes.near_shares.push_back(static_cast<float>(near_[label.value()] / near_total));
   }
-  for (const RowId label : touched_) shares_[label.value()] = divided_[label.value()] = 0;
+  for (const RowId label : touched_) {
+    shares_[label.value()] = divided_[label.value()] = near_[label.value()] = 0;
+  }
 }
 
 }  // namespace dslide

@@ -26,6 +26,9 @@ struct LabelVotes {
   // The same where each neighbour divides its weight among its labels; sums up to 1 over all labels
   // of the neighbours.
   std::vector<float> divided_shares;
+  // As shares, of the squares of the weights: the nearest neighbours speak louder.
+  std::vector<float> near_shares;
+  float nearest = 0;  // similarity of the nearest neighbour; 0 without any
 };
 
 // Collects votes. Keeps its memory from query to query; not thread-safe.
@@ -43,6 +46,7 @@ class VoteCounter {
   std::vector<LabelledNeighbour> sorted_;
   std::vector<double> shares_;   // [num_labels]; all 0 between queries
   std::vector<double> divided_;  // the same
+  std::vector<double> near_;     // the same
   std::vector<RowId> touched_;
 };
 

@@ -21,6 +21,8 @@ TEST(FusionInputs, AreTheFormulas) {
   scores.labels = {RowId(3)};
   scores.shares = {0.25f};
   scores.divided_shares = {0.125f};
+  scores.near_shares = {0.0625f};
+  scores.nearest = 0.75f;
   scores.label_points = {9};
   scores.centroids = {0.5f};
   scores.label_rows = {{0.5f}, {1.5f}};
@@ -33,7 +35,8 @@ TEST(FusionInputs, AreTheFormulas) {
       ElementsAre(FloatEq(std::log1p(10 * 0.25f * 1000 / 10)), FloatEq(std::log(0.2501f)),
                   FloatEq(std::log(0.1251f)),
                   FloatEq(std::log((std::exp(-1.0f) + std::exp(-3.0f)) / 2 + 1e-6f)), FloatEq(-2),
-                  FloatEq(-0.0625f), FloatEq(0.5f), FloatEq(std::log(10.0f) - 0.25f)));
+                  FloatEq(-0.0625f), FloatEq(0.5f), FloatEq(std::log(10.0f) - 0.25f),
+                  FloatEq(std::log(0.0626f)), FloatEq(0.625f)));
   scores.logits.clear();
   scores.centroids.clear();
   scores.label_rows.clear();
@@ -43,6 +46,7 @@ TEST(FusionInputs, AreTheFormulas) {
   EXPECT_EQ(inputs[3], 0);
   EXPECT_EQ(inputs[6], 0);
   EXPECT_EQ(inputs[7], 0);
+  EXPECT_EQ(inputs[9], 0);
 }
 
 // Labels are drawn from the softmax of 2 x - 1 y; z is noise and c constant.
@@ -129,7 +133,7 @@ TEST(FusionRecord, ComesBack) {
   const absl::StatusOr<FusionWeights> older =
       DecodeFusion(EncodeFusion({.points = 1, .weights = {1, 2}}));
   ASSERT_TRUE(older.ok());
-  EXPECT_EQ(older->weights, (std::vector<float>{1, 2, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(older->weights, (std::vector<float>{1, 2, 0, 0, 0, 0, 0, 0, 0, 0}));
   FusionWeights preselects = fusion;
   preselects.preselection = {.candidates = 60, .weights = std::vector<float>(kFusionInputs, 0.25f)};
   const std::string longer = EncodeFusion(preselects);

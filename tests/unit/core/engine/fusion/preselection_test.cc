@@ -64,6 +64,7 @@ TEST(Preselection, MissesOneInAHundredOfTheBest) {
       scores.labels.emplace_back(static_cast<uint32_t>(i));
       scores.shares.push_back(0.5f);
       scores.divided_shares.push_back(0.5f);
+      scores.near_shares.push_back(0.5f);
       scores.label_points.push_back(0);
       scores.logits.push_back(inputs[PlaceOfInput(FusionInput::kNetwork)]);
       known.push_back(inputs[PlaceOfInput(FusionInput::kCentroid)]);

@@ -23,12 +23,15 @@ TEST(VoteCounter, SharesOfTheWeight) {
   EXPECT_THAT(votes.labels, ElementsAre(RowId(4), RowId(1)));
   EXPECT_THAT(votes.shares, ElementsAre(FloatEq(1.0f), FloatEq(0.36f)));
   EXPECT_THAT(votes.divided_shares, ElementsAre(FloatEq(0.82f), FloatEq(0.18f)));
+  EXPECT_THAT(votes.near_shares, ElementsAre(FloatEq(1.0f), FloatEq(0.1296f / 0.5392f)));
+  EXPECT_EQ(votes.nearest, 0.8f);
   // Nothing is left of the last query.
   counter.Count(absl::MakeConstSpan(neighbours).subspan(1, 1), votes);
   EXPECT_THAT(votes.labels, ElementsAre(RowId(4)));
   EXPECT_THAT(votes.shares, ElementsAre(FloatEq(1.0f)));
   counter.Count({}, votes);
   EXPECT_THAT(votes.labels, ElementsAre());
+  EXPECT_EQ(votes.nearest, 0);
 }
 
 TEST(VoteCounter, KeepsTheBestAndTiesGoToTheSmallerLabel) {
@@ -60,6 +63,7 @@ TEST(VoteCounter, TheOrderOfTheNeighboursDoesNotMatter) {
   EXPECT_EQ(forward.labels, backward.labels);
   EXPECT_EQ(forward.shares, backward.shares);
   EXPECT_EQ(forward.divided_shares, backward.divided_shares);
+  EXPECT_EQ(forward.near_shares, backward.near_shares);
 }
 
 }  // namespace
