@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 
 import measured_child
+from data_sets import GROUPS
 from environment import Environment
 from measured_child import LeftOut
 from programs import processes
@@ -32,7 +33,8 @@ _PEERS = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
 class Prepared:
     """A data set on disk, as the tools read it."""
 
-    folder: pathlib.Path  # train.txt and test.txt as they are, and what is made of them beside
+    # train.txt and test.txt as they are, groups.txt where the set has one, and what is made of them.
+    folder: pathlib.Path
     limit_seconds: float  # of one training or prediction
 
 
@@ -141,8 +143,12 @@ def _run_dslide(data: Prepared, folder: pathlib.Path, seed: int) -> Run:
     # Its test points are ranked below, as everybody's: --eval would count as training.
     train = [program, *["train", "-q", "-o", "json", "--model-dir"], model, "--seed", 1 + seed]
     predict = [program, *["predict", "-q", "-o", "json", "--model-dir"], model, "-k", K]
+    train += ["--data", data.folder / "train.txt"]
+    # What is held out is cut as the test points are.
+    if (data.folder / GROUPS).exists():
+        train += ["--validation-group", data.folder / GROUPS]
     trained = measured_child.run(
-        [*train, "--data", data.folder / "train.txt"],
+        train,
         folder,
         data.limit_seconds,
         DSLIDE_ENVIRONMENT,

@@ -13,6 +13,7 @@ import sparse_text
 import summary
 import word_files
 from compared_tools import TOOLS, WORKERS, Prepared, Run, Tool
+from data_sets import GROUPS
 from environment import Environment
 from measured_child import LeftOut
 from measurement import say
@@ -29,8 +30,9 @@ class _Set:
         self._inverse = ranking_metrics.inverse_propensity(self._train.label_ids)
         self.prepared = Prepared(folder, limit_seconds)
         word_files.write(self._train, self._test, folder)
-        for path, name in ((found.train, "train.txt"), (found.test, "test.txt")):
-            if path.parent != folder or path.name != name:
+        parts = {"train.txt": found.train, "test.txt": found.test, GROUPS: found.groups}
+        for name, path in parts.items():
+            if path is not None and path != folder / name:
                 (folder / name).symlink_to(path.resolve())
 
     def weigh(self, python: pathlib.Path) -> None:

@@ -37,6 +37,8 @@ _GENERATED = {
     ]
 }
 _QUICK = {"quick": ["--features", 500, "--labels", 1500, "--points", 600, "--eval-points", 100]}
+# As `dslide data` names it.
+GROUPS = "groups.txt"
 NAMES = [*_SHARED_FILES, *_DEBIAN, *_GENERATED]
 QUICK_NAMES = list(_QUICK)
 _MAKING_SECONDS = 600
@@ -51,6 +53,7 @@ class DataSet:
     name: str
     train: pathlib.Path  # sparse text, plain
     test: pathlib.Path
+    groups: pathlib.Path | None = None  # of the training points, where near-duplicates are together
 
 
 def find(name: str, started: programs.Programs, folder: pathlib.Path) -> DataSet:
@@ -74,7 +77,8 @@ def _of_folder(name: str, source: pathlib.Path, prefix: str, folder: pathlib.Pat
     if not source.is_dir():
         raise Absent(f"{_shown(source)} not present")
     parts = [_plain(source / f"{prefix}{part}.txt", folder) for part in ("train", "test")]
-    return DataSet(name, *parts)
+    groups = source / f"{prefix}{GROUPS}"
+    return DataSet(name, *parts, groups if groups.is_file() else None)
 
 
 def _plain(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:

@@ -171,7 +171,7 @@ absl::Status TuneRun::OpenInput() {
     ASSIGN_OR_RETURN(groups_, ReadGroups(options_.validation_group, data_->num_points()));
   }
   ASSIGN_OR_RETURN(counts_, CountLabels(*data_, parallelism_));
-  const DataShape shape = ShapeOf(*data_, counts_);
+  ASSIGN_OR_RETURN(const DataShape shape, ShapeOf(*data_, counts_));
   ASSIGN_OR_RETURN(split_, SplitForTuning(data_->num_points(), groups_, options_.seed,
                                           DefaultComponents(shape).training));
   space_.emplace(shape);

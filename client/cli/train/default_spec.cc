@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/status_macros.h"
 
 namespace dslide::cli {
 namespace {
@@ -16,16 +17,32 @@ constexpr double kPointsForWide = 50;
 // Below this popularity neighbours and trees know all that a network could learn, and it costs as
 // much as they do (docs/understand/learning.md).
 constexpr double kPopularityForNetwork = 50;
+// With fewer points it takes more time than all the rest, and brings .002 to .003 of P@k.
+constexpr int64_t kPointsForNetwork = 8192;
 // A network beyond this, its optimizer's state included, costs more than it brings.
 constexpr double kMostNetworkBytes = 256 << 20;
 constexpr double kBytesPerWeight = 12;  // the weight and two moments
 // More passes only learn the points by heart, fewer steps do not move it from where it starts.
 constexpr int64_t kNetworkEpochs = 6;
 constexpr int64_t kLeastNetworkSteps = 300;
+// Where labels have few points, more of the candidates are right, and a label's row needs more
+// points that lack it.
+constexpr int64_t kCandidatesOfRareLabels = 400;
+constexpr int64_t kLeafOfRareLabels = 100;
+// Weights of rows have the more to choose from, the more features a point has.
+constexpr double kFewFeatures = 12;
+constexpr double kSomeFeatures = 40;
 
 int64_t DimFor(const DataShape& shape) {
   return shape.points_of_label > kPointsForWide ? 2 * kDefaultDim : kDefaultDim;
 }
+
+double RowCostFor(const DataShape& shape) {
+  if (shape.features_per_point <= kFewFeatures) return 1;
+  return shape.features_per_point <= kSomeFeatures ? 0.5 : 0.25;
+}
+
+bool LabelsAreRare(const DataShape& shape) { return shape.popularity < kPopularityForNetwork; }
 
 double NetworkBytes(const DataShape& shape, int64_t dim) {
   return static_cast<double>((shape.features + shape.labels) * dim) * kBytesPerWeight;
@@ -64,9 +81,12 @@ void AddNetwork(const DataShape& shape, ModelSpec& spec) {
 
 }  // namespace
 
-DataShape ShapeOf(const Dataset& data, const LabelCounts& counts) {
-  DataShape shape{
-      .points = data.num_points(), .features = data.num_features(), .labels = data.num_labels()};
+absl::StatusOr<DataShape> ShapeOf(const Dataset& data, const LabelCounts& counts) {
+  ASSIGN_OR_RETURN(const PointSizes sizes, SamplePointSizes(data));
+  DataShape shape{.points = data.num_points(),
+                  .features = data.num_features(),
+                  .labels = data.num_labels(),
+                  .features_per_point = sizes.features};
   double sum = 0;
   double squares = 0;
   for (const int64_t count : counts.of_label) {
@@ -96,7 +116,8 @@ void SetNetworkLength(int64_t points, double length, ModelSpec& spec) {
 }
 
 ModelSpec DefaultComponents(const DataShape& shape) {
-  return ComponentsFor(shape, shape.popularity >= kPopularityForNetwork && NetworkFits(shape));
+  return ComponentsFor(
+      shape, !LabelsAreRare(shape) && shape.points >= kPointsForNetwork && NetworkFits(shape));
 }
 
 ModelSpec ComponentsFor(const DataShape& shape, bool network) {
@@ -107,9 +128,17 @@ ModelSpec ComponentsFor(const DataShape& shape, bool network) {
   // The fusion has few weights: more points bring it nothing, and the trees miss them.
   spec.training.validation_max_samples = 1000;
   if (network) AddNetwork(shape, spec);
-  spec.tables.push_back(Table("points", TableRole::kMemory));
-  spec.tables.push_back(Table("trees", TableRole::kLabelTrees));
-  spec.tables.push_back(Table("linear", TableRole::kLinear));
+  TableSpec memory = Table("points", TableRole::kMemory);
+  TableSpec trees = Table("trees", TableRole::kLabelTrees);
+  TableSpec linear = Table("linear", TableRole::kLinear);
+  if (LabelsAreRare(shape)) {
+    memory.memory.candidates = kCandidatesOfRareLabels;
+    trees.trees.leaf_labels = kLeafOfRareLabels;
+  }
+  linear.linear.cost = RowCostFor(shape);
+  spec.tables.push_back(std::move(memory));
+  spec.tables.push_back(std::move(trees));
+  spec.tables.push_back(std::move(linear));
   spec.tables.push_back(Table("fusion", TableRole::kFusion));
   return spec;
 }
@@ -123,11 +152,16 @@ std::string ExplainComponents(const DataShape& shape, const ModelSpec& spec) {
                           ", with a network of width %d beside them for %d epochs: a label that a "
                           "point carries has %.0f points on average, enough to learn from",
                           input->dim, spec.training.max_epochs, shape.popularity);
-  } else if (shape.popularity < kPopularityForNetwork) {
+  } else if (LabelsAreRare(shape)) {
     absl::StrAppendFormat(&text,
                           ", and no network: a label that a point carries has %.0f points on "
                           "average, which its neighbours know as well",
                           shape.popularity);
+  } else if (shape.points < kPointsForNetwork) {
+    absl::StrAppendFormat(&text,
+                          ", and no network: it would take most of the time of %d points, and "
+                          "bring less than %d do",
+                          shape.points, kPointsForNetwork);
   } else {
     absl::StrAppendFormat(&text, ", and no network: it would take %.0f MB, more than it brings",
                           NetworkBytes(shape, DimFor(shape)) / 1e6);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "core/engine/data/dataset_info.h"
 #include "core/spec/model_spec.h"
 
@@ -20,13 +21,16 @@ struct DataShape {
   // The mean over all labels of all points of how many points carry that label: a label that a
   // point carries has so many.
   double popularity = 0;
+  double features_per_point = 0;  // mean; 0: unknown
 };
 
-DataShape ShapeOf(const Dataset& data, const LabelCounts& counts);
+// Errors: those of ReadSamples().
+absl::StatusOr<DataShape> ShapeOf(const Dataset& data, const LabelCounts& counts);
 
 // For points with features: a memory of them, label trees and their fusion, and a small network
-// beside them where labels have enough points to learn from (docs/understand/learning.md). Sizes
-// are left to the data, but for the length of the network's training.
+// beside them where there are enough points to learn from, of all and of a label
+// (docs/understand/learning.md). Sizes are left to the data, but for the length of the network's
+// training.
 ModelSpec DefaultComponents(const DataShape& shape);
 
 // The same, with or without the network whatever the data says.

@@ -322,7 +322,7 @@ absl::StatusOr<ModelSpec> ResolveSpec(const SpecOptions& options, const Dataset&
   DataShape shape;
   if (choose || HasComponents(spec)) {
     ASSIGN_OR_RETURN(const LabelCounts counts, CountLabels(data, Parallelism{}));
-    shape = ShapeOf(data, counts);
+    ASSIGN_OR_RETURN(shape, ShapeOf(data, counts));
   }
   if (choose) {
     spec = DefaultComponents(shape);

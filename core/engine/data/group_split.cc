@@ -11,6 +11,11 @@
 #include "core/engine/data/data_file.h"
 
 namespace dslide {
+namespace {
+
+constexpr int64_t kGroupsAtLeast = 20;
+
+}  // namespace
 
 absl::StatusOr<std::vector<uint32_t>> ReadGroups(const std::string& path, int64_t num_points) {
   ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path));
@@ -40,13 +45,23 @@ std::vector<uint8_t> HoldOutGroups(absl::Span<const uint32_t> groups, uint64_t s
   for (uint32_t group = 0; group < order.size(); ++group) order[group] = group;
   CounterRng rng(seed);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.NextBelow(i)]);
-  auto room = static_cast<int64_t>(fraction * static_cast<double>(groups.size()));
-  if (max_points > 0) room = std::min(room, max_points);
+  auto wanted = static_cast<int64_t>(fraction * static_cast<double>(groups.size()));
+  if (max_points > 0) wanted = std::min(wanted, max_points);
   std::vector<uint8_t> chosen(sizes.size());
-  for (const uint32_t group : order) {
-    if (sizes[group] > room) break;
+  int64_t room = wanted;
+  const auto choose = [&](uint32_t group) {
+    if (sizes[group] > room) return;
     room -= sizes[group];
     chosen[group] = 1;
+  };
+  const auto is_large = [&](uint32_t group) {
+    return sizes[group] > std::max<int64_t>(1, wanted / kGroupsAtLeast);
+  };
+  for (const uint32_t group : order) {
+    if (!is_large(group)) choose(group);
+  }
+  for (const uint32_t group : order) {
+    if (is_large(group) && room > wanted / 2) choose(group);
   }
   std::vector<uint8_t> held_out;
   held_out.reserve(groups.size());

@@ -36,8 +36,8 @@ TEST(DefaultSpecTest, ANetworkLearnsWhereLabelsHavePoints) {
   shape.points_of_label = 5;
   EXPECT_EQ(DefaultComponents(shape).tables[0].dim, 128);
   // As many steps as move it from where it starts.
-  shape.points = 1000;
-  EXPECT_EQ(DefaultComponents(shape).training.max_epochs, 75);
+  shape.points = 9000;
+  EXPECT_EQ(DefaultComponents(shape).training.max_epochs, 8);
 }
 
 TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
@@ -51,15 +51,44 @@ TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
   const ModelSpec small = DefaultComponents(large);
   EXPECT_EQ(small.FindRole(TableRole::kHead), nullptr);
   EXPECT_THAT(ExplainComponents(large, small), HasSubstr("no network: it would take 2060 MB"));
+  DataShape few = ManyPointsALabel();
+  few.points = 4880;
+  const ModelSpec quick = DefaultComponents(few);
+  EXPECT_EQ(quick.FindRole(TableRole::kHead), nullptr);
+  EXPECT_THAT(ExplainComponents(few, quick), HasSubstr("most of the time of 4880 points"));
+}
+
+TEST(DefaultSpecTest, RareLabelsHaveMoreCandidatesAndNegatives) {
+  DataShape shape = ManyPointsALabel();
+  const ModelSpec frequent = DefaultComponents(shape);
+  EXPECT_EQ(frequent.FindRole(TableRole::kMemory)->memory.candidates, 200);
+  EXPECT_EQ(frequent.FindRole(TableRole::kLabelTrees)->trees.leaf_labels, 50);
+  shape.popularity = 20;
+  const ModelSpec rare = DefaultComponents(shape);
+  EXPECT_EQ(rare.FindRole(TableRole::kMemory)->memory.candidates, 400);
+  EXPECT_EQ(rare.FindRole(TableRole::kLabelTrees)->trees.leaf_labels, 100);
+}
+
+TEST(DefaultSpecTest, RowsOfPointsWithManyFeaturesAreHeldBack) {
+  DataShape shape = ManyPointsALabel();
+  const auto cost = [&](double features_per_point) {
+    shape.features_per_point = features_per_point;
+    return DefaultComponents(shape).FindRole(TableRole::kLinear)->linear.cost;
+  };
+  EXPECT_EQ(cost(0), 1);  // unknown
+  EXPECT_EQ(cost(9), 1);
+  EXPECT_EQ(cost(19), 0.5);
+  EXPECT_EQ(cost(69), 0.25);
 }
 
 TEST(DefaultSpecTest, TheShapeIsThatOfTheLabels) {
   const auto data = SparseDataset::FromText("data", "4 3 5\n0 1:1\n0,3 0:2\n0 1:1\n3 2:1\n", {});
   ASSERT_TRUE(data.ok()) << data.status();
-  const DataShape shape = ShapeOf(**data, *CountLabels(**data, Parallelism{}));
+  const DataShape shape = *ShapeOf(**data, *CountLabels(**data, Parallelism{}));
   EXPECT_EQ(shape.used_labels, 2);
   EXPECT_EQ(shape.points_of_label, 2.5);
   EXPECT_EQ(shape.popularity, (9.0 + 4.0) / 5);
+  EXPECT_EQ(shape.features_per_point, 1);
 }
 
 }  // namespace

@@ -33,6 +33,21 @@ TEST(GroupSplit, GroupsStayTogether) {
   EXPECT_THAT(HoldOutGroups({}, 3, 0.2, 0), ElementsAre());
 }
 
+TEST(GroupSplit, LargeGroupsComeLast) {
+  // One of 100 points among singles.
+  std::vector<uint32_t> groups(100, 0);
+  for (uint32_t i = 1; i <= 900; ++i) groups.push_back(i);
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const std::vector<uint8_t> held_out = HoldOutGroups(groups, seed, 0.2, 0);
+    EXPECT_EQ(held_out[0], 0) << seed;
+    EXPECT_EQ(std::accumulate(held_out.begin(), held_out.end(), 0), 200) << seed;
+  }
+  // All are large: as many as fit.
+  for (uint32_t i = 0; i < groups.size(); ++i) groups[i] = i / 100;
+  const std::vector<uint8_t> held_out = HoldOutGroups(groups, 7, 0.25, 0);
+  EXPECT_EQ(std::accumulate(held_out.begin(), held_out.end(), 0), 200);
+}
+
 TEST(GroupSplit, FilesHaveALineForEachPoint) {
   const TempDir dir;
   const std::string path = dir.File("groups.txt");
