@@ -25,11 +25,8 @@ constexpr double kBytesPerWeight = 12;  // the weight and two moments
 // More passes only learn the points by heart, fewer steps do not move it from where it starts.
 constexpr int64_t kNetworkEpochs = 6;
 constexpr int64_t kLeastNetworkSteps = 300;
-// Where labels have few points, more of the candidates are right, and a label's row needs more
-// points that lack it.
-constexpr int64_t kCandidatesOfRareLabels = 400;
-constexpr int64_t kLeafOfRareLabels = 100;
-// Weights of rows have the more to choose from, the more features a point has.
+// The more features a point has, the more of its row's weights only know the points by heart; rows
+// of rare labels have few points to know.
 constexpr double kFewFeatures = 12;
 constexpr double kSomeFeatures = 40;
 
@@ -37,12 +34,14 @@ int64_t DimFor(const DataShape& shape) {
   return shape.points_of_label > kPointsForWide ? 2 * kDefaultDim : kDefaultDim;
 }
 
-double RowCostFor(const DataShape& shape) {
-  if (shape.features_per_point <= kFewFeatures) return 1;
-  return shape.features_per_point <= kSomeFeatures ? 0.5 : 0.25;
+bool LabelsAreRare(const DataShape& shape) {
+  return shape.popularity > 0 && shape.popularity < kPopularityForNetwork;
 }
 
-bool LabelsAreRare(const DataShape& shape) { return shape.popularity < kPopularityForNetwork; }
+double RowCostFor(const DataShape& shape) {
+  if (LabelsAreRare(shape) || shape.features_per_point <= kFewFeatures) return 1;
+  return shape.features_per_point <= kSomeFeatures ? 0.5 : 0.25;
+}
 
 double NetworkBytes(const DataShape& shape, int64_t dim) {
   return static_cast<double>((shape.features + shape.labels) * dim) * kBytesPerWeight;
@@ -128,16 +127,10 @@ ModelSpec ComponentsFor(const DataShape& shape, bool network) {
   // The fusion has few weights: more points bring it nothing, and the trees miss them.
   spec.training.validation_max_samples = 1000;
   if (network) AddNetwork(shape, spec);
-  TableSpec memory = Table("points", TableRole::kMemory);
-  TableSpec trees = Table("trees", TableRole::kLabelTrees);
   TableSpec linear = Table("linear", TableRole::kLinear);
-  if (LabelsAreRare(shape)) {
-    memory.memory.candidates = kCandidatesOfRareLabels;
-    trees.trees.leaf_labels = kLeafOfRareLabels;
-  }
   linear.linear.cost = RowCostFor(shape);
-  spec.tables.push_back(std::move(memory));
-  spec.tables.push_back(std::move(trees));
+  spec.tables.push_back(Table("points", TableRole::kMemory));
+  spec.tables.push_back(Table("trees", TableRole::kLabelTrees));
   spec.tables.push_back(std::move(linear));
   spec.tables.push_back(Table("fusion", TableRole::kFusion));
   return spec;

@@ -19,7 +19,7 @@ struct DataShape {
   int64_t used_labels = 0;     // that some point carries
   double points_of_label = 0;  // mean over used labels
   // The mean over all labels of all points of how many points carry that label: a label that a
-  // point carries has so many.
+  // point carries has so many. 0: unknown, and taken for enough.
   double popularity = 0;
   double features_per_point = 0;  // mean; 0: unknown
 };

@@ -185,8 +185,8 @@ absl::Status Missing(absl::string_view table, absl::string_view flag) {
                                                  flag, ", or name the data with --data"));
 }
 
-// What data of such sizes would get, with a network if there is room for one: whether labels repeat
-// often enough for it is not known.
+// What data of such sizes would get if labels repeat often enough for a network, which is not
+// known.
 absl::StatusOr<ModelSpec> PlannedComponents(const PlannedSizes& sizes, std::string* explanation) {
   if (!sizes.rows.has_value()) return Missing("labels", "--rows");
   if (!sizes.features.has_value()) return Missing("input", "--features");
@@ -194,14 +194,15 @@ absl::StatusOr<ModelSpec> PlannedComponents(const PlannedSizes& sizes, std::stri
                            .features = *sizes.features,
                            .labels = *sizes.rows,
                            .used_labels = *sizes.rows};
-  const bool network = NetworkFits(shape);
+  ModelSpec spec = DefaultComponents(shape);
+  const bool network = spec.FindRole(TableRole::kHead) != nullptr;
   if (explanation != nullptr) {
     *explanation = absl::StrCat(
         "Without a spec: a memory, label trees and their fusion",
         network ? ", and a network, which training leaves out where labels repeat too seldom" : "",
         ". --data FILE says more.");
   }
-  return ComponentsFor(shape, network);
+  return spec;
 }
 
 // The sizes of tables of records. Errors: InvalidArgument naming the flag of a missing one.

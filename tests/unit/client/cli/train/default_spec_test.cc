@@ -58,17 +58,6 @@ TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
   EXPECT_THAT(ExplainComponents(few, quick), HasSubstr("most of the time of 4880 points"));
 }
 
-TEST(DefaultSpecTest, RareLabelsHaveMoreCandidatesAndNegatives) {
-  DataShape shape = ManyPointsALabel();
-  const ModelSpec frequent = DefaultComponents(shape);
-  EXPECT_EQ(frequent.FindRole(TableRole::kMemory)->memory.candidates, 200);
-  EXPECT_EQ(frequent.FindRole(TableRole::kLabelTrees)->trees.leaf_labels, 50);
-  shape.popularity = 20;
-  const ModelSpec rare = DefaultComponents(shape);
-  EXPECT_EQ(rare.FindRole(TableRole::kMemory)->memory.candidates, 400);
-  EXPECT_EQ(rare.FindRole(TableRole::kLabelTrees)->trees.leaf_labels, 100);
-}
-
 TEST(DefaultSpecTest, RowsOfPointsWithManyFeaturesAreHeldBack) {
   DataShape shape = ManyPointsALabel();
   const auto cost = [&](double features_per_point) {
@@ -79,6 +68,8 @@ TEST(DefaultSpecTest, RowsOfPointsWithManyFeaturesAreHeldBack) {
   EXPECT_EQ(cost(9), 1);
   EXPECT_EQ(cost(19), 0.5);
   EXPECT_EQ(cost(69), 0.25);
+  shape.popularity = 20;
+  EXPECT_EQ(cost(69), 1);
 }
 
 TEST(DefaultSpecTest, TheShapeIsThatOfTheLabels) {
