@@ -17,8 +17,30 @@ import shard_crash_test
 from processes import Process, assert_ended
 
 
+# The network that the command puts beside the components of more points.
+_SCHEDULE = {"kind": "linear", "final_fraction": 0.05}
+NETWORK: list[dict[str, Any]] = [
+    {"name": "input", "role": "embedding", "dim": 128, "bias_row": True,
+     "init": {"kind": "gaussian", "scale": 0.05},
+     "optimizer": {"learning_rate": 0.01, "schedule": _SCHEDULE}},
+    {"name": "labels", "role": "head", "dim": 128, "init": {"kind": "gaussian", "scale": 0.002},
+     "optimizer": {"learning_rate": 0.006, "schedule": _SCHEDULE},
+     "head": {"max_active": 0, "tail_rows": 32}},
+]
+
+
+def with_network(spec: Any, epochs: int, steps: int) -> Any:
+    """A chosen spec, with a network that trains so long."""
+    network = json.loads(json.dumps(NETWORK))
+    for table in network:
+        table["optimizer"]["schedule"]["decay_steps"] = steps
+    training = {"max_epochs": epochs, "input_dropout": 0.2, "hidden_dropout": 0.5}
+    return spec | {"tables": network + spec["tables"], "training": spec["training"] | training}
+
+
 class ComponentCase(shard_crash_test.ShardTrainingTest):
-    """Generated data with few enough labels that a network learns beside the components."""
+    """Generated data with few enough labels that a network learns beside the components, if it is
+    asked for."""
 
     test_data: pathlib.Path
     SHAPE = ("--features", 2000, "--labels", 300)
@@ -32,12 +54,12 @@ class ComponentCase(shard_crash_test.ShardTrainingTest):
 
     @functools.cached_property
     def chosen(self) -> Any:
-        """The spec that the command chooses for the data."""
+        """The spec that the command chooses for the data, and a network."""
         path = self.directory / "chosen.json"
         assert_ended(
             self.run_dslide("train", "--data", self.data, "--seed", 5, "--spec-out", path),
             failures_test.OK)
-        return path.read_text()
+        return json.dumps(with_network(json.loads(path.read_text()), epochs=25, steps=300))
 
     def spec(self, name: str = "spec", without: Any = (), training: Any = None,
              memory_rows: Any = None) -> Any:
@@ -83,14 +105,15 @@ class ComponentsTest(ComponentCase):
 
     def test_killed_shards_lose_nothing(self) -> None:
         self.start_parts_with("--durability", "log")
-        expected = self.finish(self.train())
+        spec = self.spec("model")
+        expected = self.finish(self.train("--model", spec))
         undisturbed = self.restarted_digests()
         answers = self.predictions()
         self.stop_parts()
         self.keep_aside("undisturbed")
 
         self.start_parts_with("--durability", "log")
-        trainer = self.train()
+        trainer = self.train("--model", spec)
         # Every phase of the training is hit once: points, network, trees, rows, fusion.
         for phase in ("sending", "epoch 3:", "building", "rows of tree 2", "fitting"):
             trainer.wait_for_stderr(phase)
@@ -125,12 +148,14 @@ class ComponentsTest(ComponentCase):
 
     def test_a_plan_says_what_a_training_takes(self) -> None:
         shards = 2
+        spec = ("--model", self.spec("model"))
         planned = self.run_dslide("plan", "-o", "json", "--data", self.data, "--seed", 5,
-                                  "--shards", shards)
+                                  "--shards", shards, *spec)
         assert_ended(planned, failures_test.OK)
         plan = planned.json()
         trained = self.run_dslide("train", "-o", "json", "--data", self.data, "--seed", 5,
-                                  "--shards", shards, "--model-dir", self.directory / "model")
+                                  "--shards", shards, "--model-dir", self.directory / "model",
+                                  *spec)
         assert_ended(trained, failures_test.OK)
         result = trained.json()
         parts = plan["components"]

@@ -152,8 +152,8 @@ std::string ExplainComponents(const DataShape& shape, const ModelSpec& spec) {
                           shape.popularity);
   } else if (shape.points < kPointsForNetwork) {
     absl::StrAppendFormat(&text,
-                          ", and no network: it would take most of the time of %d points, and "
-                          "bring less than %d do",
+                          ", and no network: %d points, fewer than %d, teach it too little for "
+                          "the time that it takes",
                           shape.points, kPointsForNetwork);
   } else {
     absl::StrAppendFormat(&text, ", and no network: it would take %.0f MB, more than it brings",

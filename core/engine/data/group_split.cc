@@ -61,7 +61,7 @@ std::vector<uint8_t> HoldOutGroups(absl::Span<const uint32_t> groups, uint64_t s
     if (!is_large(group)) choose(group);
   }
   for (const uint32_t group : order) {
-    if (is_large(group) && room > wanted / 2) choose(group);
+    if (is_large(group)) choose(group);
   }
   std::vector<uint8_t> held_out;
   held_out.reserve(groups.size());

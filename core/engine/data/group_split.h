@@ -17,8 +17,7 @@ absl::StatusOr<std::vector<uint32_t>> ReadGroups(const std::string& path, int64_
 
 // Which points are held out, [points]: groups in an order drawn from the seed, until `fraction` of
 // the points or `max_points` (0: no bound) would be passed. Groups of more than a twentieth of that
-// come last, and only while less than half is held out: one would speak for many. A pure function
-// of its arguments.
+// come last: one would speak for many. A pure function of its arguments.
 std::vector<uint8_t> HoldOutGroups(absl::Span<const uint32_t> groups, uint64_t seed,
                                    double fraction, int64_t max_points);
 

@@ -55,7 +55,7 @@ TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
   few.points = 4880;
   const ModelSpec quick = DefaultComponents(few);
   EXPECT_EQ(quick.FindRole(TableRole::kHead), nullptr);
-  EXPECT_THAT(ExplainComponents(few, quick), HasSubstr("most of the time of 4880 points"));
+  EXPECT_THAT(ExplainComponents(few, quick), HasSubstr("4880 points, fewer than 8192, teach it too little"));
 }
 
 TEST(DefaultSpecTest, RowsOfPointsWithManyFeaturesAreHeldBack) {
