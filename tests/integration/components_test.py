@@ -16,7 +16,6 @@ import failures_test
 import shard_crash_test
 from processes import Process, assert_ended
 
-
 # The network that the command puts beside the components of more points.
 _SCHEDULE = {"kind": "linear", "final_fraction": 0.05}
 NETWORK: list[dict[str, Any]] = [
