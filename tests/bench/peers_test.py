@@ -129,6 +129,10 @@ def test_a_folder_is_a_data_set_packed_or_not(tmp_path: pathlib.Path) -> None:
     test = write(source / "test.txt")
     found = data_sets.find(str(source), None, scratch)
     assert (found.name, found.test, found.train.read_text()) == ("mine", test, TRAIN)
+    assert found.groups is None
+    groups = source / "groups.txt"
+    groups.write_text("a\nb\n")
+    assert data_sets.find(str(source), None, scratch).groups == groups
 
 
 def run_python(code: str, folder: pathlib.Path, limit: float = 60) -> Any:

@@ -13,6 +13,7 @@
 namespace dslide {
 namespace {
 
+// That small groups alone are held out from.
 constexpr int64_t kGroupsAtLeast = 20;
 
 }  // namespace

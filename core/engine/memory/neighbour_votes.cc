@@ -56,7 +56,9 @@ void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVot
   for (const RowId label : votes.labels) {
     votes.shares.push_back(static_cast<float>(shares_[label.value()] / total));
     votes.divided_shares.push_back(static_cast<float>(divided_[label.value()] / divided_total));
-    votes.near_shares.push_back(static_cast<float>(near_[label.value()] / near_total));
+    // Squares may be too small for a double where the weights are not.
+    const double near = near_total > 0 ? near_[label.value()] / near_total : 0;
+    votes.near_shares.push_back(static_cast<float>(near));
   }
   for (const RowId label : touched_) {
     shares_[label.value()] = divided_[label.value()] = near_[label.value()] = 0;

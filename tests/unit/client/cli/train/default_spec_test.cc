@@ -55,7 +55,8 @@ TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
   few.points = 4880;
   const ModelSpec quick = DefaultComponents(few);
   EXPECT_EQ(quick.FindRole(TableRole::kHead), nullptr);
-  EXPECT_THAT(ExplainComponents(few, quick), HasSubstr("4880 points, fewer than 8192, teach it too little"));
+  EXPECT_THAT(ExplainComponents(few, quick),
+              HasSubstr("4880 points, fewer than 8192, teach it too little"));
 }
 
 TEST(DefaultSpecTest, RowsOfPointsWithManyFeaturesAreHeldBack) {

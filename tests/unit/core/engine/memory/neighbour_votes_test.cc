@@ -34,6 +34,15 @@ TEST(VoteCounter, SharesOfTheWeight) {
   EXPECT_EQ(votes.nearest, 0);
 }
 
+TEST(VoteCounter, WeightsWhoseSquaresVanish) {
+  const std::vector<RowId> labels = {RowId(2)};
+  VoteCounter counter(5, 16, 10);
+  LabelVotes votes;
+  counter.Count({{.point = 1, .similarity = 1e-12f, .labels = labels}}, votes);
+  EXPECT_THAT(votes.shares, ElementsAre(FloatEq(1.0f)));
+  EXPECT_THAT(votes.near_shares, ElementsAre(0.0f));
+}
+
 TEST(VoteCounter, KeepsTheBestAndTiesGoToTheSmallerLabel) {
   const std::vector<RowId> labels = {RowId(0), RowId(2), RowId(3), RowId(9)};
   const std::vector<RowId> more = {RowId(3)};
