@@ -17,7 +17,7 @@ import shard_crash_test
 from processes import Process, assert_ended
 
 # The network that the command puts beside the components of more points.
-_SCHEDULE = {"kind": "linear", "final_fraction": 0.05}
+_SCHEDULE = {"kind": "linear", "final_fraction": 0.05, "decay_steps": 300}
 NETWORK: list[dict[str, Any]] = [
     {"name": "input", "role": "embedding", "dim": 128, "bias_row": True,
      "init": {"kind": "gaussian", "scale": 0.05},
@@ -26,15 +26,7 @@ NETWORK: list[dict[str, Any]] = [
      "optimizer": {"learning_rate": 0.006, "schedule": _SCHEDULE},
      "head": {"max_active": 0, "tail_rows": 32}},
 ]
-
-
-def with_network(spec: Any, epochs: int, steps: int) -> Any:
-    """A chosen spec, with a network that trains so long."""
-    network = json.loads(json.dumps(NETWORK))
-    for table in network:
-        table["optimizer"]["schedule"]["decay_steps"] = steps
-    training = {"max_epochs": epochs, "input_dropout": 0.2, "hidden_dropout": 0.5}
-    return spec | {"tables": network + spec["tables"], "training": spec["training"] | training}
+NETWORK_TRAINING = {"max_epochs": 25, "input_dropout": 0.2, "hidden_dropout": 0.5}
 
 
 class ComponentCase(shard_crash_test.ShardTrainingTest):
@@ -58,7 +50,10 @@ class ComponentCase(shard_crash_test.ShardTrainingTest):
         assert_ended(
             self.run_dslide("train", "--data", self.data, "--seed", 5, "--spec-out", path),
             failures_test.OK)
-        return json.dumps(with_network(json.loads(path.read_text()), epochs=25, steps=300))
+        spec = json.loads(path.read_text())
+        spec["tables"] = NETWORK + spec["tables"]
+        spec["training"] |= NETWORK_TRAINING
+        return json.dumps(spec)
 
     def spec(self, name: str = "spec", without: Any = (), training: Any = None,
              memory_rows: Any = None) -> Any:

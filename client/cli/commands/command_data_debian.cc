@@ -1,10 +1,8 @@
 #include "client/cli/commands/command_data_debian.h"
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -45,11 +43,9 @@ void PrintReport(const GlobalOptions& global, const std::string& directory,
       WithThousands(report.test_points), WithThousands(report.features),
       WithThousands(report.labels), WithThousands(report.labels_left_out)));
   const auto file = [&](const char* name) { return ShellWord(absl::StrCat(directory, name)); };
-  std::error_code error;
-  const bool has_groups = std::filesystem::exists(absl::StrCat(directory, "/groups.txt"), error);
   PrintLine(absl::StrCat("Train on it with:\n  dslide train --data ", file("/train.txt"),
                          " --eval ", file("/test.txt"),
-                         has_groups ? " --validation-group " + file("/groups.txt") : "",
+                         report.groups ? " --validation-group " + file("/groups.txt") : "",
                          " --model-dir my-model"));
 }
 

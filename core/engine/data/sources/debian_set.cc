@@ -174,6 +174,7 @@ absl::Status WriteParts(const DebianSetOptions& options, const DebianSetPlan& pl
   const double total = static_cast<double>(train.size() + test.size());
   report->features_per_point = static_cast<double>(feature_total) / total;
   report->labels_per_point = static_cast<double>(label_total) / total;
+  report->groups = plan.groups;
   RETURN_IF_ERROR(WriteNames(options.output_dir + "/features.txt", words.names));
   RETURN_IF_ERROR(WriteNames(options.output_dir + "/labels.txt", labels.names));
   RETURN_IF_ERROR(WriteText(absl::StrCat(options.output_dir, "/", kTokenizerFile),

@@ -35,6 +35,7 @@ struct DebianSetReport {
   int64_t labels_left_out = 0;  // too frequent
   double features_per_point = 0;
   double labels_per_point = 0;
+  bool groups = false;  // groups.txt was written
 };
 
 // A package as a data set sees it.
