@@ -1,9 +1,12 @@
 #include "core/engine/trees/row_solver.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
+#include <numeric>
+#include <utility>
 
 #include "core/base/counter_rng.h"
+#include "core/engine/trees/sparse_row.h"
 
 namespace dslide {
 namespace {
@@ -13,90 +16,104 @@ constexpr float kTolerance = 0.3f;
 // A point that is so far on its right side leaves the passes until the others have settled.
 constexpr float kShrinkAbove = 5 * kTolerance;
 
+constexpr DualRowSet RowAt(size_t row) { return static_cast<DualRowSet>(1u << row); }
+
+// Calls `visit` with each row of the set.
+template <typename Visit>
+void ForEachRow(DualRowSet rows, const Visit& visit) {
+  for (uint32_t left = rows; left != 0; left &= left - 1) {
+    visit(static_cast<size_t>(std::countr_zero(left)));
+  }
+}
+
 }  // namespace
 
 RowSolver::RowSolver(PointViews points, absl::Span<const float> squared_lengths, int64_t features,
                      RowSolverOptions options)
-    : points_(points),
-      squared_lengths_(squared_lengths),
-      options_(options),
-      diagonal_(static_cast<float>(0.5 / options.cost)) {
-  row_.Resize(features);
+    : options_(options),
+      diagonal_(static_cast<float>(0.5 / options.cost)),
+      points_(points, squared_lengths, features) {}
+
+void RowSolver::SetPoints(absl::Span<const uint32_t> all, uint64_t key) {
+  points_.Gather(all, diagonal_);
+  key_ = key;
+  num_orders_ = 0;
 }
 
-void RowSolver::Prepare(absl::Span<const uint32_t> all, absl::Span<const uint32_t> positive) {
-  samples_.clear();
-  size_t next = 0;
-  for (const uint32_t id : all) {
-    const PointView point = points_[id];
-    const bool is_positive = next < positive.size() && positive[next] == id;
-    if (is_positive) ++next;
-    samples_.push_back({.features = point.features().data(),
-                        .values = point.values().data(),
-                        .size = static_cast<uint32_t>(point.num_features()),
-                        .sign = is_positive ? 1.0f : -1.0f,
-                        .alpha = 0,
-                        .curvature = squared_lengths_[id] + 1 + diagonal_});
+void RowSolver::Prepare(absl::Span<const absl::Span<const uint32_t>> positives) {
+  const size_t samples = points_.samples().size();
+  const auto all = static_cast<DualRowSet>((1u << positives.size()) - 1);
+  weights_.assign(points_.features().size(), DualLine());
+  bias_ = DualLine();
+  alphas_.assign(samples, DualLine());
+  active_.assign(samples, all);
+  positive_.assign(samples, 0);
+  for (size_t row = 0; row < positives.size(); ++row) {
+    for (const uint32_t id : positives[row]) positive_[points_.PlaceOf(id)] |= RowAt(row);
   }
 }
 
-float RowSolver::Score(const Sample& sample) const {
-  const float* const weights = row_.weights.data();
-  float sums[4] = {};
-  uint32_t i = 0;
-  for (; i + 4 <= sample.size; i += 4) {
-    for (uint32_t lane = 0; lane < 4; ++lane) {
-      sums[lane] += weights[sample.features[i + lane].value()] * ToFloat(sample.values[i + lane]);
-    }
+absl::Span<const uint32_t> RowSolver::OrderOf(int64_t pass) {
+  const auto at = static_cast<size_t>(pass);
+  for (; num_orders_ <= at; ++num_orders_) {
+    if (orders_.size() <= num_orders_) orders_.emplace_back();
+    std::vector<uint32_t>& order = orders_[num_orders_];
+    order.resize(points_.samples().size());
+    std::iota(order.begin(), order.end(), 0u);
+    CounterRng rng(DeriveKey(key_, num_orders_));
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.NextBelow(i)]);
   }
-  for (; i < sample.size; ++i) {
-    sums[0] += weights[sample.features[i].value()] * ToFloat(sample.values[i]);
-  }
-  return bias_ + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return orders_[at];
 }
 
-void RowSolver::Add(const Sample& sample, float amount) {
-  for (uint32_t i = 0; i < sample.size; ++i) {
-    const uint32_t column = sample.features[i].value();
-    row_.Touch(column);
-    row_.weights[column] += amount * ToFloat(sample.values[i]);
+DualRowSet RowSolver::Settled(DualRowSet live, const DualLine& largest) {
+  DualRowSet near = 0;
+  ForEachRow(live, [&](size_t row) {
+    if (largest.of[row] < kTolerance) near |= RowAt(row);
+  });
+  if (near == 0) return 0;
+  DualRowSet shrunk = 0;
+  for (const DualRowSet active : active_) shrunk |= static_cast<DualRowSet>(near & ~active);
+  if (shrunk != 0) {
+    for (DualRowSet& active : active_) active |= shrunk;
   }
-  bias_ += amount;
+  return near & static_cast<DualRowSet>(~shrunk);
 }
 
-float RowSolver::Pass(size_t& active) {
-  float largest = 0;
-  for (size_t i = 0; i < active; ++i) {
-    Sample& sample = samples_[i];
-    const float gradient = sample.sign * Score(sample) - 1 + diagonal_ * sample.alpha;
-    if (sample.alpha == 0 && gradient >= 0) {
-      if (gradient > kShrinkAbove) std::swap(samples_[i--], samples_[--active]);
-      continue;
-    }
-    const float alpha = std::max(sample.alpha - gradient / sample.curvature, 0.0f);
-    const float step = alpha - sample.alpha;
-    largest = std::max(largest, std::abs(step) * sample.curvature);
-    sample.alpha = alpha;
-    if (step != 0) Add(sample, step * sample.sign);
+std::vector<std::string> RowSolver::Encode(size_t rows) {
+  kept_.resize(weights_.size());
+  DualKept(weights_.data(), static_cast<int64_t>(weights_.size()), options_.drop_below,
+           kept_.data());
+  uint32_t entries[kDualRows] = {};
+  for (const DualRowSet kept : kept_) ForEachRow(kept, [&](size_t row) { ++entries[row]; });
+  std::vector<SparseRowWriter> writers;
+  for (size_t row = 0; row < rows; ++row) writers.emplace_back(entries[row], bias_.of[row]);
+  const absl::Span<const uint32_t> features = points_.features();
+  for (size_t column = 0; column < kept_.size(); ++column) {
+    ForEachRow(kept_[column],
+               [&](size_t row) { writers[row].Add(features[column], weights_[column].of[row]); });
   }
-  return largest;
+  std::vector<std::string> records;
+  for (SparseRowWriter& writer : writers) records.push_back(std::move(writer).Take());
+  return records;
 }
 
-std::string RowSolver::Solve(absl::Span<const uint32_t> all, absl::Span<const uint32_t> positive,
-                             uint64_t key) {
-  Prepare(all, positive);
-  bias_ = 0;
-  CounterRng rng(key);
-  size_t active = samples_.size();
-  for (int64_t pass = 0; pass < options_.passes; ++pass) {
-    for (size_t i = active; i > 1; --i) std::swap(samples_[i - 1], samples_[rng.NextBelow(i)]);
-    if (Pass(active) >= kTolerance) continue;
-    if (active == samples_.size()) break;
-    active = samples_.size();
+std::vector<std::string> RowSolver::Solve(absl::Span<const absl::Span<const uint32_t>> positives) {
+  Prepare(positives);
+  const absl::Span<const DualSample> samples = points_.samples();
+  const DualRows rows = {.weights = weights_.data(),
+                         .bias = &bias_,
+                         .alphas = alphas_.data(),
+                         .positive = positive_.data(),
+                         .active = active_.data()};
+  auto live = static_cast<DualRowSet>((1u << positives.size()) - 1);
+  for (int64_t pass = 0; pass < options_.passes && live != 0; ++pass) {
+    DualLine largest;
+    DualPass(samples.data(), OrderOf(pass).data(), static_cast<int64_t>(samples.size()), live,
+             {.diagonal = diagonal_, .shrink_above = kShrinkAbove}, rows, &largest);
+    live &= static_cast<DualRowSet>(~Settled(live, largest));
   }
-  std::string record = EncodeSparseRow(row_, bias_, 1, options_.drop_below);
-  row_.Clear();
-  return record;
+  return Encode(positives.size());
 }
 
 }  // namespace dslide

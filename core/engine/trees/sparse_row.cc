@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/byte_fields.h"
 
 namespace dslide {
 namespace {
@@ -39,12 +38,23 @@ std::string EncodeSparseRow(DenseRow& row, float bias, float scale, float drop_b
   });
   row.touched.erase(last, row.touched.end());
   std::sort(row.touched.begin(), row.touched.end());
-  ByteWriter record;
-  record.Number(static_cast<uint32_t>(row.touched.size()));
-  record.Number(bias);
-  for (const uint32_t column : row.touched) record.Number(column);
-  for (const uint32_t column : row.touched) record.Number(ToBFloat16(row.weights[column] * scale));
+  SparseRowWriter record(static_cast<uint32_t>(row.touched.size()), bias);
+  for (const uint32_t column : row.touched) record.Add(column, row.weights[column] * scale);
   return std::move(record).Take();
+}
+
+SparseRowWriter::SparseRowWriter(uint32_t entries, float bias)
+    : entries_(entries), record_(kHeaderBytes + size_t{6} * entries, '\0') {
+  std::memcpy(record_.data(), &entries, sizeof(entries));
+  std::memcpy(record_.data() + sizeof(entries), &bias, sizeof(bias));
+}
+
+void SparseRowWriter::Add(uint32_t column, float weight) {
+  char* const columns = record_.data() + kHeaderBytes;
+  const BFloat16 rounded = ToBFloat16(weight);
+  std::memcpy(columns + size_t{4} * next_, &column, sizeof(column));
+  std::memcpy(columns + size_t{4} * entries_ + size_t{2} * next_, &rounded, sizeof(rounded));
+  ++next_;
 }
 
 absl::Status CheckSparseRowRecord(absl::string_view record, int64_t columns) {

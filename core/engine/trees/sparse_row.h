@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,6 +36,20 @@ struct DenseRow {
 // The touched weights of a magnitude of at least `drop_below`, times `scale`, as a record. Sorts
 // row.touched.
 std::string EncodeSparseRow(DenseRow& row, float bias, float scale, float drop_below);
+
+// Writes a record whose number of entries is known.
+class SparseRowWriter {
+ public:
+  SparseRowWriter(uint32_t entries, float bias);
+  // So many times as there are entries, columns ascending.
+  void Add(uint32_t column, float weight);
+  std::string Take() && { return std::move(record_); }
+
+ private:
+  const uint32_t entries_;
+  uint32_t next_ = 0;
+  std::string record_;
+};
 
 // columns: of the inputs. Errors: DataLoss saying what is wrong with the bytes.
 absl::Status CheckSparseRowRecord(absl::string_view record, int64_t columns);

@@ -91,48 +91,63 @@ void TreePoints::ListCluster(int64_t level, int64_t cluster, std::vector<uint32_
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
+absl::Span<const uint32_t> TreePoints::PointsOf(int64_t level, int64_t child) const {
+  if (level == shape_.label_level()) return points_.by_label().Of(child);
+  const int64_t leaves = shape_.leaves() >> shape_.levels()[static_cast<size_t>(level)];
+  return by_leaf_.Of(child * leaves, (child + 1) * leaves);
+}
+
 std::vector<MadeRow> TreePoints::Solve(int64_t tree, int64_t level, int64_t first, int64_t last,
                                        const std::function<bool(RowId)>& wanted,
                                        RowSolverOptions options, uint64_t key,
                                        Parallelism parallelism) const {
   const std::vector<Task> tasks = Tasks(tree, level, first, last, wanted);
+  std::vector<size_t> bounds;  // of the tasks of each parent, one after the other
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (i == 0 || tasks[i].parent != tasks[i - 1].parent) bounds.push_back(i);
+  }
+  bounds.push_back(tasks.size());
   struct Thread {
     RowSolver solver;
-    int64_t parent = -1;  // whose points are listed
-    std::vector<uint32_t> parent_points;
-    std::vector<uint32_t> child_points;
+    std::vector<uint32_t> points;  // of the parent
+    std::vector<size_t> places;    // of the rows that are solved together, among the tasks
+    std::vector<absl::Span<const uint32_t>> positives;  // [places]
   };
   std::vector<Thread> threads(
       static_cast<size_t>(parallelism.threads),
       Thread{.solver = RowSolver(points_.points(), points_.squared_lengths(), points_.features(),
                                  options),
-             .parent_points = {},
-             .child_points = {}});
+             .points = {},
+             .places = {},
+             .positives = {}});
   std::vector<MadeRow> rows(tasks.size());
-  const bool labels = level == shape_.label_level();
-  ParallelFor(parallelism, static_cast<int64_t>(tasks.size()), labels ? 16 : 1,
-              [&](int64_t i, int number) {
-                const Task& task = tasks[static_cast<size_t>(i)];
-                Thread& thread = threads[static_cast<size_t>(number)];
-                absl::Span<const uint32_t> all;
-                absl::Span<const uint32_t> positive;
-                if (labels) {
-                  all = by_leaf_.Of(task.parent);
-                  positive = points_.by_label().Of(task.child);
-                } else {
-                  if (thread.parent != task.parent) {
-                    ListCluster(level - 1, task.parent, thread.parent_points);
-                    thread.parent = task.parent;
-                  }
-                  ListCluster(level, task.child, thread.child_points);
-                  all = thread.parent_points;
-                  positive = thread.child_points;
-                }
-                MadeRow& made = rows[static_cast<size_t>(i)];
-                made.row = task.row;
-                if (positive.empty()) return;
-                made.record = thread.solver.Solve(all, positive, DeriveKey(key, task.row.value()));
-              });
+  const uint64_t level_key = DeriveKey(key, static_cast<uint64_t>(level));
+  const auto solve = [&](Thread& thread) {
+    if (thread.places.empty()) return;
+    std::vector<std::string> records = thread.solver.Solve(thread.positives);
+    for (size_t i = 0; i < records.size(); ++i) {
+      rows[thread.places[i]].record = std::move(records[i]);
+    }
+    thread.places.clear();
+    thread.positives.clear();
+  };
+  ParallelFor(parallelism, static_cast<int64_t>(bounds.size()) - 1, 1, [&](int64_t i, int number) {
+    Thread& thread = threads[static_cast<size_t>(number)];
+    const size_t begin = bounds[static_cast<size_t>(i)];
+    const size_t end = bounds[static_cast<size_t>(i) + 1];
+    const int64_t parent = tasks[begin].parent;
+    ListCluster(level - 1, parent, thread.points);
+    thread.solver.SetPoints(thread.points, DeriveKey(level_key, static_cast<uint64_t>(parent)));
+    for (size_t at = begin; at < end; ++at) {
+      rows[at].row = tasks[at].row;
+      const absl::Span<const uint32_t> positive = PointsOf(level, tasks[at].child);
+      if (positive.empty()) continue;
+      thread.places.push_back(at);
+      thread.positives.push_back(positive);
+      if (thread.places.size() == kDualRows) solve(thread);
+    }
+    solve(thread);
+  });
   return rows;
 }
 

@@ -57,7 +57,7 @@ class TreePoints {
   // Solves the wanted rows of the children of the parents [first, last) at a level, label_level()
   // included. A label is told from the other points of its leaf, a cluster from those of its
   // parent.
-  //   key : of the tree; each row draws the order of its points from it
+  //   key : of the tree; the points of each parent draw their orders from it
   std::vector<MadeRow> Solve(int64_t tree, int64_t level, int64_t first, int64_t last,
                              const std::function<bool(RowId)>& wanted, RowSolverOptions options,
                              uint64_t key, Parallelism parallelism) const;
@@ -73,6 +73,8 @@ class TreePoints {
                           const std::function<bool(RowId)>& wanted) const;
   // The points of a cluster at a level (-1: all that have labels), ascending.
   void ListCluster(int64_t level, int64_t cluster, std::vector<uint32_t>& list) const;
+  // Those of a child, in no order and some of them often.
+  absl::Span<const uint32_t> PointsOf(int64_t level, int64_t child) const;
 
   const TrainingPoints& points_;
   const TreeShape& shape_;
