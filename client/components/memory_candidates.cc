@@ -24,6 +24,15 @@ double MeanOf(const std::vector<uint32_t>& counts) {
   return sum / static_cast<double>(std::max<size_t>(counts.size(), 1));
 }
 
+// Most points have so few labels that to look at all of them is the fastest.
+bool Contains(absl::Span<const RowId> labels, RowId label) {
+  constexpr size_t kFew = 16;
+  if (labels.size() > kFew) return std::binary_search(labels.begin(), labels.end(), label);
+  bool found = false;
+  for (const RowId mine : labels) found |= mine == label;
+  return found;
+}
+
 SparseInputs PartOf(const SparseBatch& samples, int64_t first, int64_t count) {
   SparseInputs part;
   part.offsets = {0};
@@ -116,18 +125,20 @@ absl::StatusOr<std::vector<const MemoryCandidates::Candidates*>> MemoryCandidate
 void MemoryCandidates::ChooseSome(const Candidates& candidates, absl::Span<const RowId> labels,
                                   uint64_t key) {
   chosen_.clear();
-  rest_.clear();
+  rest_.resize(candidates.labels.size());
   size_t best = 0;
+  size_t rest = 0;
   for (uint32_t i = 0; i < candidates.labels.size(); ++i) {
-    const RowId label = candidates.labels[i];
-    const bool is_label = std::binary_search(labels.begin(), labels.end(), label);
+    const bool is_label = Contains(labels, candidates.labels[i]);
+    rest_[rest] = i;
     if (is_label || best < kBest) {
-      chosen_.push_back({label, candidates.offsets[i], 1.0f});
+      chosen_.push_back({candidates.labels[i], candidates.offsets[i], 1.0f});
       best += is_label ? 0 : 1;
     } else {
-      rest_.push_back(i);
+      ++rest;
     }
   }
+  rest_.resize(rest);
   if (chosen_.size() - best < labels.size()) AddMissing(labels);
   const size_t sampled = std::min(kSampled, rest_.size());
   const float weight = rest_.size() > kSampled ? static_cast<float>(rest_.size()) / kSampled : 1.0f;

@@ -6,11 +6,12 @@
 namespace dslide {
 
 VoteCounter::VoteCounter(int64_t num_labels, double power, int64_t max_candidates)
-    : power_(power),
-      max_candidates_(max_candidates),
-      shares_(static_cast<size_t>(num_labels)),
-      divided_(static_cast<size_t>(num_labels)),
-      near_(static_cast<size_t>(num_labels)) {}
+    : power_(power), max_candidates_(max_candidates), sums_(static_cast<size_t>(num_labels)) {}
+
+double VoteCounter::WeightOf(float similarity) const {
+  const double base = similarity;
+  return power_ == 2 ? base * base : std::pow(base, power_);
+}
 
 void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVotes& votes) {
   // Sums of doubles depend on their order in the last bits.
@@ -23,7 +24,7 @@ void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVot
   double near_total = 0;
   votes.nearest = 0;
   for (const LabelledNeighbour& neighbour : sorted_) {
-    const double weight = std::pow(static_cast<double>(neighbour.similarity), power_);
+    const double weight = WeightOf(neighbour.similarity);
     total += weight;
     near_total += weight * weight;
     votes.nearest = std::max(votes.nearest, neighbour.similarity);
@@ -31,16 +32,17 @@ void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVot
     divided_total += weight;
     const double part = weight / static_cast<double>(neighbour.labels.size());
     for (const RowId label : neighbour.labels) {
-      if (label.value() >= shares_.size()) continue;
-      if (shares_[label.value()] == 0) touched_.push_back(label);
-      shares_[label.value()] += weight;
-      divided_[label.value()] += part;
-      near_[label.value()] += weight * weight;
+      if (label.value() >= sums_.size()) continue;
+      Sums& sums = sums_[label.value()];
+      if (sums.share == 0) touched_.push_back(label);
+      sums.share += weight;
+      sums.divided += part;
+      sums.near += weight * weight;
     }
   }
   const auto before = [&](RowId a, RowId b) {
-    const double left = shares_[a.value()];
-    const double right = shares_[b.value()];
+    const double left = sums_[a.value()].share;
+    const double right = sums_[b.value()].share;
     return left != right ? left > right : a < b;
   };
   const auto kept = std::min(static_cast<size_t>(max_candidates_), touched_.size());
@@ -54,15 +56,13 @@ void VoteCounter::Count(absl::Span<const LabelledNeighbour> neighbours, LabelVot
   votes.divided_shares.clear();
   votes.near_shares.clear();
   for (const RowId label : votes.labels) {
-    votes.shares.push_back(static_cast<float>(shares_[label.value()] / total));
-    votes.divided_shares.push_back(static_cast<float>(divided_[label.value()] / divided_total));
+    const Sums& sums = sums_[label.value()];
+    votes.shares.push_back(static_cast<float>(sums.share / total));
+    votes.divided_shares.push_back(static_cast<float>(sums.divided / divided_total));
     // Squares may be too small for a double where the weights are not.
-    const double near = near_total > 0 ? near_[label.value()] / near_total : 0;
-    votes.near_shares.push_back(static_cast<float>(near));
+    votes.near_shares.push_back(static_cast<float>(near_total > 0 ? sums.near / near_total : 0));
   }
-  for (const RowId label : touched_) {
-    shares_[label.value()] = divided_[label.value()] = near_[label.value()] = 0;
-  }
+  for (const RowId label : touched_) sums_[label.value()] = Sums();
 }
 
 }  // namespace dslide

@@ -41,12 +41,18 @@ class VoteCounter {
   void Count(absl::Span<const LabelledNeighbour> neighbours, LabelVotes& votes);
 
  private:
+  struct Sums {
+    double share = 0;
+    double divided = 0;
+    double near = 0;
+  };
+
+  double WeightOf(float similarity) const;
+
   const double power_;
   const int64_t max_candidates_;
   std::vector<LabelledNeighbour> sorted_;
-  std::vector<double> shares_;   // [num_labels]; all 0 between queries
-  std::vector<double> divided_;  // the same
-  std::vector<double> near_;     // the same
+  std::vector<Sums> sums_;  // [num_labels]; all 0 between queries
   std::vector<RowId> touched_;
 };
 

@@ -17,80 +17,117 @@ constexpr int kRounds = 4;
 // Cuts one cluster; a thread's memory.
 class Cutter {
  public:
-  Cutter(absl::Span<const std::string> centroids, int64_t features) : centroids_(centroids) {
+  Cutter(absl::Span<const std::string> centroids, int64_t features)
+      : centroids_(centroids), sums_(static_cast<size_t>(features)) {
     direction_.Resize(features);
-    other_.Resize(features);
   }
 
-  // Orders `labels` so that its first half, the smaller one by at most 1, is one cluster.
+  // Orders `labels`, which ascend, so that the first half, the smaller one by at most 1, is one
+  // cluster. Both halves ascend.
   void Cut(absl::Span<uint32_t> labels, uint64_t key) {
-    const size_t half = labels.size() / 2;
-    if (half == 0) return;
+    if (labels.size() < 2) return;
     CounterRng rng(key);
-    const uint32_t first = labels[rng.NextBelow(labels.size())];
-    const uint32_t second = labels[rng.NextBelow(labels.size())];
-    Add(direction_, first);
-    Add(other_, second);
-    for (int round = 0; round < kRounds; ++round) {
-      if (round > 0) {
-        for (size_t i = 0; i < half; ++i) Add(direction_, labels[i]);
-        for (size_t i = half; i < labels.size(); ++i) Add(other_, labels[i]);
+    Add(labels[rng.NextBelow(labels.size())], kFirst, 1);
+    Add(labels[rng.NextBelow(labels.size())], kSecond, 1);
+    Turn();
+    Choose(labels);
+    Clear();
+    for (size_t i = 0; i < labels.size(); ++i) Add(labels[i], chosen_[i], 1);
+    for (int round = 1; round < kRounds; ++round) {
+      Turn();
+      half_of_ = chosen_;
+      Choose(labels);
+      for (size_t i = 0; i < labels.size() && round + 1 < kRounds; ++i) {
+        if (chosen_[i] == half_of_[i]) continue;
+        Add(labels[i], half_of_[i], -1);
+        Add(labels[i], chosen_[i], 1);
       }
-      SubtractOther();
-      Sort(labels, half);
-      direction_.Clear();
     }
+    Clear();
+    size_t next[2] = {0, labels.size() / 2};
+    sorted_.resize(labels.size());
+    for (size_t i = 0; i < labels.size(); ++i) sorted_[next[chosen_[i]]++] = labels[i];
+    std::copy(sorted_.begin(), sorted_.end(), labels.begin());
   }
 
  private:
-  void Add(DenseRow& sum, uint32_t label) const {
+  using Half = uint8_t;
+  static constexpr Half kFirst = 0;
+  static constexpr Half kSecond = 1;
+  struct Sums {
+    float of[2] = {};
+  };
+
+  void Add(uint32_t label, Half half, float sign) {
     const SparseRowView centroid(centroids_[label].data());
     const absl::Span<const uint32_t> columns = centroid.columns();
+    const absl::Span<const BFloat16> weights = centroid.weights();
     for (size_t i = 0; i < columns.size(); ++i) {
-      sum.Touch(columns[i]);
-      sum.weights[columns[i]] += ToFloat(centroid.weights()[i]);
+      direction_.Touch(columns[i]);
+      sums_[columns[i]].of[half] += sign * ToFloat(weights[i]);
     }
   }
 
-  static float InverseLength(const DenseRow& sum) {
+  float InverseLength(Half half) const {
     double squares = 0;
-    for (const uint32_t column : sum.touched) {
-      squares += static_cast<double>(sum.weights[column]) * sum.weights[column];
+    for (const uint32_t column : direction_.touched) {
+      const double sum = sums_[column].of[half];
+      squares += sum * sum;
     }
     return static_cast<float>(squares > 0 ? 1 / std::sqrt(squares) : 0);
   }
 
-  // direction = direction / its length - other / its length.
-  void SubtractOther() {
-    const float scale = InverseLength(direction_);
-    const float other_scale = InverseLength(other_);
-    for (const uint32_t column : direction_.touched) direction_.weights[column] *= scale;
-    for (const uint32_t column : other_.touched) {
-      direction_.Touch(column);
-      direction_.weights[column] -= other_scale * other_.weights[column];
+  // From the middle of the second half to that of the first one.
+  void Turn() {
+    const float first = InverseLength(kFirst);
+    const float second = InverseLength(kSecond);
+    for (const uint32_t column : direction_.touched) {
+      const Sums& sums = sums_[column];
+      direction_.weights[column] = first * sums.of[kFirst] - second * sums.of[kSecond];
     }
-    other_.Clear();
   }
 
-  void Sort(absl::Span<uint32_t> labels, size_t half) {
-    order_.clear();
-    for (const uint32_t label : labels) {
-      order_.emplace_back(-SparseRowView(centroids_[label].data()).Score(direction_.weights.data()),
-                          label);
+  void Clear() {
+    for (const uint32_t column : direction_.touched) sums_[column] = Sums();
+    direction_.Clear();
+  }
+
+  // In four parts, which do not wait for each other.
+  float Product(uint32_t label) const {
+    const SparseRowView centroid(centroids_[label].data());
+    const absl::Span<const uint32_t> columns = centroid.columns();
+    const absl::Span<const BFloat16> weights = centroid.weights();
+    float sums[4] = {};
+    size_t i = 0;
+    for (; i + 4 <= columns.size(); i += 4) {
+      for (size_t part = 0; part < 4; ++part) {
+        sums[part] += direction_.weights[columns[i + part]] * ToFloat(weights[i + part]);
+      }
     }
-    std::nth_element(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(half),
-                     order_.end());
-    // The order inside a half depends on the library otherwise.
-    const auto by_label = [](const auto& a, const auto& b) { return a.second < b.second; };
-    std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(half), by_label);
-    std::sort(order_.begin() + static_cast<std::ptrdiff_t>(half), order_.end(), by_label);
-    for (size_t i = 0; i < labels.size(); ++i) labels[i] = order_[i].second;
+    for (; i < columns.size(); ++i) sums[0] += direction_.weights[columns[i]] * ToFloat(weights[i]);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+
+  // The half of each label: those with the larger products are in the first one, the smaller labels
+  // among equals.
+  void Choose(absl::Span<const uint32_t> labels) {
+    order_.clear();
+    for (const uint32_t label : labels) order_.emplace_back(-Product(label), label);
+    ranked_ = order_;
+    const auto middle = ranked_.begin() + static_cast<std::ptrdiff_t>(labels.size() / 2);
+    std::nth_element(ranked_.begin(), middle, ranked_.end());
+    chosen_.clear();
+    for (const auto& it : order_) chosen_.push_back(it < *middle ? kFirst : kSecond);
   }
 
   const absl::Span<const std::string> centroids_;
-  DenseRow direction_;
-  DenseRow other_;
-  std::vector<std::pair<float, uint32_t>> order_;
+  std::vector<Sums> sums_;                         // [features]: of the halves' centroids
+  DenseRow direction_;                             // touched: the features of the sums
+  std::vector<std::pair<float, uint32_t>> order_;  // [labels]
+  std::vector<std::pair<float, uint32_t>> ranked_;
+  std::vector<Half> chosen_;   // [labels]
+  std::vector<Half> half_of_;  // [labels]: in the round before
+  std::vector<uint32_t> sorted_;
 };
 
 }  // namespace
