@@ -191,7 +191,7 @@ class UnreadableTest(FilesCase):
     @pytest.mark.parametrize("closed", ["", "shard-0", "shard-1/images", "dslide.json", "FILES",
                                         "shard-0/images/model.latest/state"])
     def test_what_may_not_be_read_is_not_lost(self, closed: str) -> None:
-        self.train()
+        self.train("--shards", 2)
         for path in self.model, *self.model.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         where = ["--model-dir", self.model, "--data", self.data]

@@ -273,7 +273,7 @@ class DamageTest(FailureTest):
     def set_up(self) -> None:
         super().set_up()
         self.model = self.directory / "model"
-        self.train_model("--model-dir", self.model)
+        self.train_model("--model-dir", self.model, "--shards", 2)
 
     def damage(self, pattern: str, change: Any) -> Any:
         """The file, spoilt, of a copy of the model; `change` makes bytes of bytes."""
@@ -332,7 +332,7 @@ class MissingRowsTest(FailureTest):
         self.train_model("--model-dir", self.model, "--resume")
 
     def test_the_directory_of_a_shard_was_removed(self) -> None:
-        self.train_model("--model-dir", self.model)
+        self.train_model("--model-dir", self.model, "--shards", 2)
         shutil.rmtree(self.model / "shard-1")
         self.assert_every_command_refuses(
             rf"the rows of 1 of 2 shards are missing: {self.model}/shard-1 must hold "
@@ -351,7 +351,9 @@ class MissingRowsTest(FailureTest):
 
     def test_resuming_with_another_number_of_shards_changes_nothing(self) -> None:
         model = ["--model-dir", self.model]
-        self.train_model(*model)
+        self.train_model(*model, "--shards", 2)
+        # It has as many as before where nobody says how many.
+        self.train_model(*model, "--resume")
         before = self.precision(*model)
         self.assert_refused(USAGE, "are those of 2 shards, not of 3: give --shards 2",
                             command=["train", "--data", self.data, *model, "--resume",

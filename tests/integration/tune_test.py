@@ -57,7 +57,7 @@ class TuneTest(ProcessCase):
     def test_finds_the_same_best_model_each_time(self) -> None:
         spec = self.directory / "spec.json"
         search = ["--trials", TRIALS, "--seed", 3, "--eval", self.test_data]
-        first = self.tuned(*search, "--spec-out", spec)
+        first = self.tuned(*search, "--shards", 2, "--spec-out", spec)
 
         rungs: dict[int, list[dict[str, Any]]] = {}
         for measured in first["measured"]:
@@ -78,7 +78,7 @@ class TuneTest(ProcessCase):
 
         # The test data was looked at through the very model that the spec trains.
         trained = self.run_dslide("train", "-o", "json", "--data", self.data, "--eval",
-                                  self.test_data, "--model", spec)
+                                  self.test_data, "--model", spec, "--shards", 2)
         assert_ended(trained, OK)
         for metric in ("p_at_1", "p_at_5", "psp_at_1"):
             assert trained.json()[metric] == first[metric]

@@ -62,7 +62,7 @@ struct TrainOptions {
   SpecOptions spec;
   AccuracyOptions accuracy;
   std::string cluster;
-  int64_t shards = 2;
+  int64_t shards = 0;  // 0: EmbeddedShards()
   int64_t threads = 0;
   int64_t steps = 0;
   std::string job;
@@ -119,11 +119,10 @@ class TrainRun {
 
   const GlobalOptions& global_;
   const std::vector<std::string>& args_;  // of the command line
-  const TrainOptions& options_;
+  TrainOptions options_;
   const Parallelism parallelism_;
   const std::unique_ptr<ProgressSink> progress_;
   InterruptGuard interrupt_;
-
   std::unique_ptr<ModelDirWriter> directory_;  // null without --model-dir
   bool continues_job_ = false;                 // of --resume, with the settings of before
   KnownModels known_;
@@ -167,6 +166,7 @@ absl::Status TrainRun::OpenInput() {
   ASSIGN_OR_RETURN(const std::string name, ResolveName(options_.spec));
   ASSIGN_OR_RETURN(known_, options_.resume ? FindInDirectory(options_.model_dir)
                                            : FindInCluster(global_, options_.cluster, name));
+  if (options_.shards == 0) options_.shards = EmbeddedShards(known_);
   ASSIGN_OR_RETURN(result_.cutoffs, CheckAccuracyOptions(options_.accuracy));
   DataOptions source = options_.source;
   ASSIGN_OR_RETURN(source.served, ServedDataOf(global_));
@@ -217,8 +217,8 @@ absl::Status TrainRun::ResolveModel() {
     ASSIGN_OR_RETURN(model_.label_counts, CountLabels(*data_, parallelism_));
     model_.label_counts.of_label.resize(static_cast<size_t>(spec.num_labels()));
   }
-  const int64_t shards = options_.cluster.empty() ? options_.shards : 0;
-  model_.origin = OriginOf(options_.source, shards, spec.seed);
+  model_.origin =
+      OriginOf(options_.source, options_.cluster.empty() ? options_.shards : 0, spec.seed);
   model_.spec = std::move(spec);
   return absl::OkStatus();
 }

@@ -62,7 +62,7 @@ struct TuneOptions {
   std::string spec_out;
   uint64_t seed = 1;
   std::string cluster;
-  int64_t shards = 2;
+  int64_t shards = EmbeddedOptions().shards;
   int64_t threads = 0;
 };
 

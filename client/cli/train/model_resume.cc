@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/cluster/cluster_session.h"
 #include "client/cli/cluster/connect.h"
 #include "client/cli/model/text_assets.h"
 #include "client/components/component_spec.h"
@@ -95,6 +96,11 @@ bool HasGrown(const KnownModels& then, const KnownModels& now, const std::string
   if (!now.continued.has_value()) return false;
   return !then.continued.has_value() || then.continued->labels != now.continued->labels ||
          then.continued->features.names != now.continued->features.names;
+}
+
+int64_t EmbeddedShards(const KnownModels& known) {
+  const int64_t stored = known.continued.has_value() ? known.continued->origin.shards : 0;
+  return stored > 0 ? stored : EmbeddedOptions().shards;
 }
 
 absl::Status CheckResume(const StoredModel& stored, const std::string& path,

@@ -35,6 +35,10 @@ absl::StatusOr<KnownModels> FindInDirectory(const std::string& path);
 absl::StatusOr<KnownModels> FindInCluster(const GlobalOptions& global, const std::string& cluster,
                                           const std::string& name);
 
+// Of an embedded cluster where nobody says how many: those of the directory whose training goes on,
+// else one.
+int64_t EmbeddedShards(const KnownModels& known);
+
 // Before a training without --grow. Errors: FailedPrecondition MODEL_DIFFERS for data with more
 // features than the model knows, where no table is there to be too small for them.
 absl::Status CheckFeatures(const KnownModels& known, const ModelSpec& spec, const Dataset& data);
