@@ -39,11 +39,13 @@ struct ReadPoints {
   std::vector<std::string> records;  // by point
   std::vector<PointView> training;   // the same; absent: held out
 
-  absl::Status Read(const Dataset& data, const TrainingSplit& split, ValueTransform transform,
-                    absl::Span<const float> idf, ComponentContent& content);
+  //   refit : rows are solved from the held-out points as well
+  absl::Status Read(const Dataset& data, const TrainingSplit& split, bool refit,
+                    ValueTransform transform, absl::Span<const float> idf,
+                    ComponentContent& content);
 };
 
-absl::Status ReadPoints::Read(const Dataset& data, const TrainingSplit& split,
+absl::Status ReadPoints::Read(const Dataset& data, const TrainingSplit& split, bool refit,
                               ValueTransform transform, absl::Span<const float> idf,
                               ComponentContent& content) {
   SparseBatch samples;
@@ -71,7 +73,7 @@ absl::Status ReadPoints::Read(const Dataset& data, const TrainingSplit& split,
   content.labels_per_point /= points;
   training.resize(records.size());
   for (size_t id = 0; id < records.size(); ++id) {
-    if (split.IsValidation(static_cast<int64_t>(id))) continue;
+    if (!refit && split.IsValidation(static_cast<int64_t>(id))) continue;
     training[id] = PointView(records[id].data());
   }
   return absl::OkStatus();
@@ -168,7 +170,8 @@ absl::StatusOr<ComponentContent> ContentOf(const Dataset& data, const TrainingSp
   ComponentContent content;
   content.of_data = true;
   ReadPoints points;
-  RETURN_IF_ERROR(points.Read(data, split, transform, idf, content));
+  RETURN_IF_ERROR(points.Read(data, split, tables.linear != nullptr && tables.linear->linear.refit,
+                              transform, idf, content));
   content.index_bytes =
       IndexBytes(points.records, *tables.memory, transform != ValueTransform::kRaw, shards);
   if (!tables.shape.has_value() || tables.linear == nullptr) return content;

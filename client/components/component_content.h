@@ -44,7 +44,8 @@ struct ComponentContent {
 // threads.
 //   spec : complete, with a memory
 //   shards : of equal capacity, >= 1
-//   split : points that are held out join the memory, and no row is solved from them
+//   split : points that are held out join the memory; rows are solved from them where the spec says
+//           `refit`
 //   idf : as ApplyTransform() takes it
 // Errors: those of the data.
 absl::StatusOr<ComponentContent> ContentOf(const Dataset& data, const TrainingSplit& split,

@@ -87,6 +87,21 @@ absl::Status ComponentTrainer::BuildTrees() {
   return SolveCentroids(shape, parts_.shards);
 }
 
+absl::Status ComponentTrainer::SolveRows() {
+  const TreeShape& shape = *parts_.tables.shape;
+  const int64_t entries_before = parts_.shards.entries();
+  parts_.say(absl::StrCat("building ", shape.trees(), " label trees of depth ", shape.depth()));
+  RETURN_IF_ERROR(BuildTrees());
+  for (int64_t tree = 0; tree < shape.trees(); ++tree) {
+    parts_.say(absl::StrCat("solving the rows of tree ", tree + 1, " of ", shape.trees()));
+    RETURN_IF_ERROR(SolveTree(shape, tree, parts_.shards, [this] { return Check(); }));
+  }
+  RETURN_IF_ERROR(parts_.shards.Finish());
+  report_.entries = parts_.shards.entries() - entries_before;
+  parts_.scorer.SetTrees(leaves_, label_points_);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<FusionSamples> ComponentTrainer::ScoreHeldOut(const std::vector<int64_t>& ids) {
   FusionSamples samples;
   samples.width = static_cast<int64_t>(kFusionInputs);
@@ -199,18 +214,7 @@ absl::StatusOr<ComponentReport> ComponentTrainer::Complete() {
   if (!read_) RETURN_IF_ERROR(ReadTraining(/*send=*/false));
   read_ = false;
   const auto& shape = parts_.tables.shape;
-  const int64_t entries_before = parts_.shards.entries();
-  if (shape.has_value()) {
-    parts_.say(absl::StrCat("building ", shape->trees(), " label trees of depth ", shape->depth()));
-    RETURN_IF_ERROR(BuildTrees());
-    for (int64_t tree = 0; tree < shape->trees(); ++tree) {
-      parts_.say(absl::StrCat("solving the rows of tree ", tree + 1, " of ", shape->trees()));
-      RETURN_IF_ERROR(SolveTree(*shape, tree, parts_.shards, [this] { return Check(); }));
-    }
-    RETURN_IF_ERROR(parts_.shards.Finish());
-    report_.entries = parts_.shards.entries() - entries_before;
-    parts_.scorer.SetTrees(leaves_, label_points_);
-  }
+  if (shape.has_value()) RETURN_IF_ERROR(SolveRows());
   FusionWeights fusion;
   if (parts_.tables.fusion != nullptr) {
     ASSIGN_OR_RETURN(fusion, MakeFusion());
@@ -223,6 +227,10 @@ absl::StatusOr<ComponentReport> ComponentTrainer::Complete() {
   RETURN_IF_ERROR(Append(held_out_, /*send=*/true));
   fusion.points = report_.points;
   if (shape.has_value()) {
+    if (parts_.tables.linear->linear.refit && !held_out_.empty()) {
+      parts_.say("and once more, with the held-out points");
+      RETURN_IF_ERROR(SolveRows());
+    }
     RETURN_IF_ERROR(parts_.shards.PutNumbers(shape->trees(), label_points_));
     parts_.scorer.SetTrees(leaves_, label_points_);
   }

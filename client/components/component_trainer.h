@@ -81,6 +81,8 @@ class ComponentTrainer {
   absl::Status ReadTraining(bool send);
   absl::Status Append(const std::vector<int64_t>& ids, bool send);
   absl::Status BuildTrees();
+  // Builds the trees of the points that there are, and has all rows solved.
+  absl::Status SolveRows();
   absl::StatusOr<FusionSamples> ScoreHeldOut(const std::vector<int64_t>& ids);
   absl::StatusOr<FusionWeights> Fit(const std::vector<int64_t>& ids);
   // Those of the model, which are fitted once.

@@ -90,6 +90,7 @@ void VisitFields(Archive& archive, LinearSpec& linear) {
   archive.Field("cost", linear.cost);
   archive.Field("passes", linear.passes);
   archive.Field("drop_below", linear.drop_below);
+  archive.LaterField("refit", linear.refit);
 }
 
 // What a table has if its role is `role`.

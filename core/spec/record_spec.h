@@ -19,8 +19,8 @@ enum class NeighbourSearch {
 // memory, so all shards agree, and it does not change while points arrive.
 //   unit_length : whether points are scaled to length 1; only an exact search can do without
 constexpr NeighbourSearch ResolveSearch(NeighbourSearch search, int64_t rows, bool unit_length) {
-  // From here on exact searches are an eighth of a training, and those by impact rank test points
-  // as well (docs/understand/learning.md).
+  // From here on exact searches are an eighth of a training, and those by impact rank held-out
+  // points as well (docs/understand/learning.md).
   constexpr int64_t kManyPoints = 1 << 14;
   if (search != NeighbourSearch::kAuto) return search;
   return unit_length && rows >= kManyPoints ? NeighbourSearch::kImpact : NeighbourSearch::kExact;
@@ -59,6 +59,8 @@ struct LinearSpec {
   double cost = 1.0;        // of an error over the margin, against the weights' length; (0, 1e6]
   int64_t passes = 5;       // over a row's points; [1, 1000]
   double drop_below = 0.1;  // weights smaller in magnitude are dropped; [0, 1e3]
+  // Trees and rows are made again with the held-out points, once the fusion is fitted to them.
+  bool refit = false;
   friend bool operator==(const LinearSpec&, const LinearSpec&) = default;
 };
 

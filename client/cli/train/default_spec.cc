@@ -129,6 +129,9 @@ ModelSpec ComponentsFor(const DataShape& shape, bool network) {
   if (network) AddNetwork(shape, spec);
   TableSpec linear = Table("linear", TableRole::kLinear);
   linear.linear.cost = RowCostFor(shape);
+  // Held-out points are many of a label's few. Elsewhere trees take most of the time.
+  linear.linear.refit =
+      shape.points_of_label <= kPointsForWide && (network || LabelsAreRare(shape));
   spec.tables.push_back(Table("points", TableRole::kMemory));
   spec.tables.push_back(Table("trees", TableRole::kLabelTrees));
   spec.tables.push_back(std::move(linear));

@@ -131,7 +131,7 @@ ModelSpec WireRecordSpec() {
   spec.tables[1] = WireRecordTable("trees", TableRole::kLabelTrees, 5, 9);
   spec.tables[1].trees = {.trees = 4, .leaf_labels = 6, .level_step = 2, .depth = 3};
   spec.tables[2] = WireRecordTable("linear", TableRole::kLinear, 57, 5);
-  spec.tables[2].linear = {.cost = 0.5, .passes = 3, .drop_below = 0.25};
+  spec.tables[2].linear = {.cost = 0.5, .passes = 3, .drop_below = 0.25, .refit = true};
   spec.tables[3] = WireRecordTable("fusion", TableRole::kFusion, 1, 2);
   return spec;
 }

@@ -770,7 +770,10 @@ type LinearSpec struct {
 	// Over a row's points, [1, 1000]. Default 5.
 	Passes *int64 `protobuf:"varint,2,opt,name=passes,proto3,oneof" json:"passes,omitempty"`
 	// Weights smaller in magnitude are dropped, [0, 1e3]. Default 0.1.
-	DropBelow     *float64 `protobuf:"fixed64,3,opt,name=drop_below,json=dropBelow,proto3,oneof" json:"drop_below,omitempty"`
+	DropBelow *float64 `protobuf:"fixed64,3,opt,name=drop_below,json=dropBelow,proto3,oneof" json:"drop_below,omitempty"`
+	// Trees and rows are made again with the held-out points, once the fusion is fitted to them.
+	// Default false.
+	Refit         *bool `protobuf:"varint,4,opt,name=refit,proto3,oneof" json:"refit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -824,6 +827,13 @@ func (x *LinearSpec) GetDropBelow() float64 {
 		return *x.DropBelow
 	}
 	return 0
+}
+
+func (x *LinearSpec) GetRefit() bool {
+	if x != nil && x.Refit != nil {
+		return *x.Refit
+	}
+	return false
 }
 
 type TableSpec struct {
@@ -1515,16 +1525,18 @@ const file_dslide_v1_model_proto_rawDesc = "" +
 	"\x06_treesB\x0e\n" +
 	"\f_leaf_labelsB\r\n" +
 	"\v_level_stepB\b\n" +
-	"\x06_depth\"\x89\x01\n" +
+	"\x06_depth\"\xae\x01\n" +
 	"\n" +
 	"LinearSpec\x12\x17\n" +
 	"\x04cost\x18\x01 \x01(\x01H\x00R\x04cost\x88\x01\x01\x12\x1b\n" +
 	"\x06passes\x18\x02 \x01(\x03H\x01R\x06passes\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"drop_below\x18\x03 \x01(\x01H\x02R\tdropBelow\x88\x01\x01B\a\n" +
+	"drop_below\x18\x03 \x01(\x01H\x02R\tdropBelow\x88\x01\x01\x12\x19\n" +
+	"\x05refit\x18\x04 \x01(\bH\x03R\x05refit\x88\x01\x01B\a\n" +
 	"\x05_costB\t\n" +
 	"\a_passesB\r\n" +
-	"\v_drop_below\"\xe7\x04\n" +
+	"\v_drop_belowB\b\n" +
+	"\x06_refit\"\xe7\x04\n" +
 	"\tTableSpec\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x17\n" +
 	"\x04role\x18\x02 \x01(\tH\x01R\x04role\x88\x01\x01\x12\x17\n" +

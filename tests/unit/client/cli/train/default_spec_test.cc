@@ -73,6 +73,20 @@ TEST(DefaultSpecTest, RowsOfPointsWithManyFeaturesAreHeldBack) {
   EXPECT_EQ(cost(69), 1);
 }
 
+TEST(DefaultSpecTest, RowsAreMadeAgainWhereLabelsHaveFewPoints) {
+  const auto refit = [](const DataShape& shape) {
+    return DefaultComponents(shape).FindRole(TableRole::kLinear)->linear.refit;
+  };
+  DataShape shape = ManyPointsALabel();
+  EXPECT_FALSE(refit(shape));
+  shape.points_of_label = 5;
+  EXPECT_TRUE(refit(shape));
+  shape.labels = 670091;  // no network, and trees take most of the time
+  EXPECT_FALSE(refit(shape));
+  shape.popularity = 20;
+  EXPECT_TRUE(refit(shape));
+}
+
 TEST(DefaultSpecTest, TheShapeIsThatOfTheLabels) {
   const auto data = SparseDataset::FromText("data", "4 3 5\n0 1:1\n0,3 0:2\n0 1:1\n3 2:1\n", {});
   ASSERT_TRUE(data.ok()) << data.status();
