@@ -56,7 +56,7 @@ class ComponentCase(shard_crash_test.ShardTrainingTest):
         return json.dumps(spec)
 
     def spec(self, name: str = "spec", without: Any = (), training: Any = None,
-             memory_rows: Any = None) -> Any:
+             memory_rows: Any = None, refit: bool = False) -> Any:
         """What the command chooses, but for these roles and settings."""
         path = self.directory / f"{name}.json"
         spec = json.loads(self.chosen)
@@ -66,6 +66,8 @@ class ComponentCase(shard_crash_test.ShardTrainingTest):
         for table in spec["tables"]:
             if table["role"] == "memory" and memory_rows:
                 table["rows"] = memory_rows
+            if table["role"] == "linear":
+                table["linear"]["refit"] = refit
         path.write_text(json.dumps(spec))
         return path
 
@@ -99,7 +101,7 @@ class ComponentsTest(ComponentCase):
 
     def test_killed_shards_lose_nothing(self) -> None:
         self.start_parts_with("--durability", "log")
-        spec = self.spec("model")
+        spec = self.spec("model", refit=True)
         expected = self.finish(self.train("--model", spec))
         undisturbed = self.restarted_digests()
         answers = self.predictions()
@@ -108,8 +110,8 @@ class ComponentsTest(ComponentCase):
 
         self.start_parts_with("--durability", "log")
         trainer = self.train("--model", spec)
-        # Every phase of the training is hit once: points, network, trees, rows, fusion.
-        for phase in ("sending", "epoch 3:", "building", "rows of tree 2", "fitting"):
+        # Every phase of the training is hit once: points, network, trees, rows, fusion, rows again.
+        for phase in ("sending", "epoch 3:", "building", "rows of tree 2", "fitting", "once more"):
             trainer.wait_for_stderr(phase)
             shard = self.random.choice(self.shards)
             shard.kill()
@@ -142,7 +144,7 @@ class ComponentsTest(ComponentCase):
 
     def test_a_plan_says_what_a_training_takes(self) -> None:
         shards = 2
-        spec = ("--model", self.spec("model"))
+        spec = ("--model", self.spec("model", refit=True))
         planned = self.run_dslide("plan", "-o", "json", "--data", self.data, "--seed", 5,
                                   "--shards", shards, *spec)
         assert_ended(planned, failures_test.OK)

@@ -177,8 +177,10 @@ RecordPlan PlanRecordTraining(const PlanInput& input, const ShardPlan& shard,
   plan.checkpoint_bytes = RoundedNumber(checkpoint);
   plan.points_sent = RoundedNumber(shards * PointMessages(input, memory.name));
   if (const std::optional<TreeShape> shape = PlannedTrees(spec); shape.has_value()) {
+    const TableSpec* const linear = spec.FindRole(TableRole::kLinear);
+    const int64_t times = linear != nullptr && linear->linear.refit ? 2 : 1;
     plan.trees_sent = RoundedNumber(
-        shards * AsDouble(shape->trees() + 1) *
+        shards * AsDouble(times * shape->trees() + 1) *
         (kIdBytes * AsDouble(shape->labels()) + kRequestBytes * AsDouble(shape->pieces())));
   }
   const auto points = AsDouble(content.points);

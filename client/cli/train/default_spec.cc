@@ -30,6 +30,10 @@ constexpr int64_t kLeastNetworkSteps = 300;
 constexpr double kFewFeatures = 12;
 constexpr double kSomeFeatures = 40;
 
+// A rare label is known to few points, which are not always among the nearest.
+constexpr int64_t kNeighboursOfRare = 200;
+constexpr int64_t kCandidatesOfRare = 400;
+
 int64_t DimFor(const DataShape& shape) {
   return shape.points_of_label > kPointsForWide ? 2 * kDefaultDim : kDefaultDim;
 }
@@ -132,7 +136,12 @@ ModelSpec ComponentsFor(const DataShape& shape, bool network) {
   // Held-out points are many of a label's few. Elsewhere trees take most of the time.
   linear.linear.refit =
       shape.points_of_label <= kPointsForWide && (network || LabelsAreRare(shape));
-  spec.tables.push_back(Table("points", TableRole::kMemory));
+  TableSpec points = Table("points", TableRole::kMemory);
+  if (LabelsAreRare(shape)) {
+    points.memory.neighbours = kNeighboursOfRare;
+    points.memory.candidates = kCandidatesOfRare;
+  }
+  spec.tables.push_back(std::move(points));
   spec.tables.push_back(Table("trees", TableRole::kLabelTrees));
   spec.tables.push_back(std::move(linear));
   spec.tables.push_back(Table("fusion", TableRole::kFusion));

@@ -407,9 +407,17 @@ absl::StatusOr<FindNeighboursReply> Components::FindNeighbours(const FindNeighbo
   });
   FindNeighboursReply reply;
   reply.label_offsets = {0};
+  // Records lie anywhere in memory, and so do the pointers to them.
+  constexpr size_t kAhead = 8;
+  constexpr int64_t kBytesOfMost = 192;
   for (const std::vector<Neighbour>& mine : found) {
     reply.counts.push_back(static_cast<uint32_t>(mine.size()));
-    for (const Neighbour& neighbour : mine) {
+    for (size_t i = 0; i < mine.size(); ++i) {
+      if (i + 2 * kAhead < mine.size()) {
+        tables_.memory->PrefetchPlace(LocalRow(mine[i + 2 * kAhead].point));
+        tables_.memory->PrefetchRecord(LocalRow(mine[i + kAhead].point), kBytesOfMost);
+      }
+      const Neighbour& neighbour = mine[i];
       const absl::Span<const RowId> labels = PointAt(neighbour.point).labels();
       reply.points.push_back(RowId(neighbour.point));
       reply.similarities.push_back(neighbour.similarity);

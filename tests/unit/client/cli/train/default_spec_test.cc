@@ -46,6 +46,9 @@ TEST(DefaultSpecTest, NoNetworkWhereItBringsNothingOrIsTooLarge) {
   const ModelSpec without = DefaultComponents(rare);
   EXPECT_EQ(without.FindRole(TableRole::kHead), nullptr);
   EXPECT_THAT(ExplainComponents(rare, without), HasSubstr("no network: a label that a point"));
+  // But more of the points that know it.
+  EXPECT_EQ(without.FindRole(TableRole::kMemory)->memory.neighbours, 200);
+  EXPECT_EQ(without.FindRole(TableRole::kMemory)->memory.candidates, 400);
   DataShape large = ManyPointsALabel();
   large.labels = 670091;
   const ModelSpec small = DefaultComponents(large);
