@@ -386,7 +386,8 @@ class AlertCausesTest(ProcessCase):
 
     @causes("DslideQueueSlow", "DslideOverload")
     def test_a_shard_is_asked_for_more_than_it_can_do(self, alerts: tuple[str, ...]) -> None:
-        shard = self.lone_shard("--queue-budget", "1MiB")
+        # A queue that takes a fast machine more than the alert's two seconds.
+        shard = self.lone_shard("--queue-budget", "8MiB")
         shard_client.create_model(self.connect(shard), overload.MODEL)
         self.watch(alerts, shard)
         self.wait(lambda: overload.generated(5.0, shard.address, rate=3000)())
