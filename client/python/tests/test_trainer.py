@@ -83,7 +83,7 @@ def test_learns_as_the_cpp_trainer_does(
     spec.write_text(json.dumps(SPECS[name]))
     train, test = small_data / "train.txt", small_data / "test.txt"
     theirs = run_dslide(
-        "train", "-q", "-o", "json", "--data", train, "--eval", test, "--model", spec
+        "train", "-q", "-o", "json", "--data", train, "--eval", test, "--model", spec, "--shards", 2
     )
     with (
         dslide.local(shards=2, threads=2, timeout=PATIENCE) as cluster,
