@@ -2,10 +2,11 @@
 //
 // Points go to the shards once, in the order of the data; a network may be trained then, beside the
 // memory; trees are built here from the centroids of the labels; the shards solve the rows; the
-// fusion is fitted on points that were held out until then and join the memory afterwards. Every
-// operation may be repeated: training that was cut off is run again from its beginning and ends in
-// the same bits. A model that was trained before is trained on with the points that it has and
-// later ones: its trees are built anew, and its fusion keeps its weights.
+// fusion is fitted on points that were held out until then and join the memory afterwards, and
+// where the spec says so trees and rows are made again with them. Every operation may be repeated:
+// training that was cut off is run again from its beginning and ends in the same bits. A model that
+// was trained before is trained on with the points that it has and later ones: its trees are built
+// anew, and its fusion keeps its weights.
 
 #pragma once
 

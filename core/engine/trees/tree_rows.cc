@@ -1,6 +1,7 @@
 #include "core/engine/trees/tree_rows.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -82,19 +83,20 @@ std::vector<TreePoints::Task> TreePoints::Tasks(int64_t tree, int64_t level, int
   return tasks;
 }
 
-void TreePoints::ListCluster(int64_t level, int64_t cluster, std::vector<uint32_t>& list) const {
-  const int64_t depth = level < 0 ? 0 : shape_.levels()[static_cast<size_t>(level)];
-  const int64_t leaves = shape_.leaves() >> depth;
-  const auto lists = by_leaf_.Of(cluster * leaves, (cluster + 1) * leaves);
-  list.assign(lists.begin(), lists.end());
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
-
 absl::Span<const uint32_t> TreePoints::PointsOf(int64_t level, int64_t child) const {
   if (level == shape_.label_level()) return points_.by_label().Of(child);
-  const int64_t leaves = shape_.leaves() >> shape_.levels()[static_cast<size_t>(level)];
+  const int64_t depth = level < 0 ? 0 : shape_.levels()[static_cast<size_t>(level)];
+  const int64_t leaves = shape_.leaves() >> depth;
   return by_leaf_.Of(child * leaves, (child + 1) * leaves);
+}
+
+void TreePoints::ListCluster(int64_t level, int64_t cluster, std::vector<uint32_t>& list) const {
+  const absl::Span<const uint32_t> points = PointsOf(level, cluster);
+  list.assign(points.begin(), points.end());
+  // Those of one leaf ascend already.
+  if (std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end()) return;
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
 std::vector<MadeRow> TreePoints::Solve(int64_t tree, int64_t level, int64_t first, int64_t last,

@@ -71,10 +71,11 @@ class TreePoints {
 
   std::vector<Task> Tasks(int64_t tree, int64_t level, int64_t first, int64_t last,
                           const std::function<bool(RowId)>& wanted) const;
-  // The points of a cluster at a level (-1: all that have labels), ascending.
-  void ListCluster(int64_t level, int64_t cluster, std::vector<uint32_t>& list) const;
-  // Those of a child, in no order and some of them often.
+  // The points of a label, or of a cluster at a level (-1: all that have labels), in no order and
+  // some of them often.
   absl::Span<const uint32_t> PointsOf(int64_t level, int64_t child) const;
+  // Those of a cluster, ascending, each once.
+  void ListCluster(int64_t level, int64_t cluster, std::vector<uint32_t>& list) const;
 
   const TrainingPoints& points_;
   const TreeShape& shape_;
