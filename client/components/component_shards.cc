@@ -19,6 +19,12 @@ bool Nearer(const LabelledNeighbour& a, const LabelledNeighbour& b) {
   return a.similarity != b.similarity ? a.similarity > b.similarity : a.point < b.point;
 }
 
+absl::Span<const RowId> LabelsAt(const FindNeighboursReply& reply, size_t neighbour) {
+  const uint32_t first = reply.label_offsets[neighbour];
+  return absl::MakeConstSpan(reply.labels)
+      .subspan(first, reply.label_offsets[neighbour + 1] - first);
+}
+
 }  // namespace
 
 SparseInputs InputsOf(const SparseBatch& samples) {
@@ -29,26 +35,35 @@ SparseInputs InputsOf(const SparseBatch& samples) {
   return inputs;
 }
 
-FoundNeighbours::FoundNeighbours(std::vector<FindNeighboursReply> replies, int64_t k)
-    : replies_(std::move(replies)) {
-  for (const FindNeighboursReply& reply : replies_) {
-    by_sample_.resize(std::max(by_sample_.size(), reply.counts.size()));
+absl::StatusOr<FoundNeighbours> FoundNeighbours::Merge(std::vector<FindNeighboursReply> replies,
+                                                       int64_t k, const PointLabels* known) {
+  FoundNeighbours merged;
+  merged.replies_ = std::move(replies);
+  const int64_t known_points = known == nullptr ? 0 : known->points();
+  for (const FindNeighboursReply& reply : merged.replies_) {
+    for (const RowId point : reply.points) {
+      if (!reply.labels_left_out || point.value() < known_points) continue;
+      return absl::InternalError(absl::StrCat("a shard left out the labels of point ",
+                                              point.value(), "; only ", known_points,
+                                              " points are known here"));
+    }
+    merged.by_sample_.resize(std::max(merged.by_sample_.size(), reply.counts.size()));
     size_t at = 0;
     for (size_t sample = 0; sample < reply.counts.size(); ++sample) {
-      std::vector<LabelledNeighbour>& mine = by_sample_[sample];
-      const auto known = static_cast<std::ptrdiff_t>(mine.size());
+      std::vector<LabelledNeighbour>& mine = merged.by_sample_[sample];
+      const auto before = static_cast<std::ptrdiff_t>(mine.size());
       for (uint32_t i = 0; i < reply.counts[sample]; ++i, ++at) {
-        const uint32_t first = reply.label_offsets[at];
-        mine.push_back({.point = reply.points[at].value(),
+        const uint32_t point = reply.points[at].value();
+        mine.push_back({.point = point,
                         .similarity = reply.similarities[at],
-                        .labels = absl::MakeConstSpan(reply.labels)
-                                      .subspan(first, reply.label_offsets[at + 1] - first)});
+                        .labels = reply.labels_left_out ? known->Of(point) : LabelsAt(reply, at)});
       }
       // Each shard has its nearest first.
-      std::inplace_merge(mine.begin(), mine.begin() + known, mine.end(), Nearer);
+      std::inplace_merge(mine.begin(), mine.begin() + before, mine.end(), Nearer);
       if (static_cast<int64_t>(mine.size()) > k) mine.resize(static_cast<size_t>(k));
     }
   }
+  return merged;
 }
 
 ComponentShards::ComponentShards(const ComponentTables& tables, std::vector<StepChannel*> shards,
@@ -231,19 +246,23 @@ absl::StatusOr<std::string> ComponentShards::GetRecord(const TableSpec& table, R
 }
 
 absl::StatusOr<FoundNeighbours> ComponentShards::FindNeighbours(
-    const SparseInputs& inputs, int64_t k, const std::vector<uint32_t>& left_out) {
+    const SparseInputs& inputs, int64_t k, const std::vector<uint32_t>& left_out,
+    const PointLabels* known) {
   std::vector<std::shared_ptr<PendingStep>> pending;
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    pending.push_back(Send(
-        shard, FindNeighboursOp{
-                   .table = tables_.memory->name, .inputs = inputs, .k = k, .left_out = left_out}));
+    pending.push_back(
+        Send(shard, FindNeighboursOp{.table = tables_.memory->name,
+                                     .inputs = inputs,
+                                     .k = k,
+                                     .left_out = left_out,
+                                     .known_points = known == nullptr ? 0 : known->points()}));
   }
   std::vector<FindNeighboursReply> replies;
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
     ASSIGN_OR_RETURN(FindNeighboursReply reply, Take<FindNeighboursReply>(shard, *pending[shard]));
     replies.push_back(std::move(reply));
   }
-  return FoundNeighbours(std::move(replies), k);
+  return FoundNeighbours::Merge(std::move(replies), k, known);
 }
 
 absl::StatusOr<std::vector<float>> ComponentShards::ScoreRows(

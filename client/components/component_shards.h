@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "client/components/component_spec.h"
+#include "client/components/point_labels.h"
 #include "client/cpp/step_channel.h"
 #include "core/engine/data/sparse_batch.h"
 #include "core/engine/memory/neighbour_votes.h"
@@ -23,10 +24,12 @@ namespace dslide {
 // The nearest training points of each sample of a batch, over all shards.
 class FoundNeighbours {
  public:
-  // replies: of the shards, one each. k: neighbours kept of a sample.
-  FoundNeighbours(std::vector<FindNeighboursReply> replies, int64_t k);
+  // replies: of the shards, one each. k: neighbours kept of a sample. known: labels that replies
+  // leave out where they may; null: none. Errors: Internal for a point that `known` lacks.
+  static absl::StatusOr<FoundNeighbours> Merge(std::vector<FindNeighboursReply> replies, int64_t k,
+                                               const PointLabels* known);
 
-  // Nearest first. Valid as long as this.
+  // Nearest first. Valid as long as this, and `known`.
   absl::Span<const LabelledNeighbour> Of(int64_t sample) const {
     return by_sample_[static_cast<size_t>(sample)];
   }
@@ -80,8 +83,10 @@ class ComponentShards {
   // "" for a record that was never put.
   absl::StatusOr<std::string> GetRecord(const TableSpec& table, RowId row);
   // left_out: [batch] points that are no neighbours of the samples; empty: none.
+  // known: labels of points that need not travel; null: none.
   absl::StatusOr<FoundNeighbours> FindNeighbours(const SparseInputs& inputs, int64_t k,
-                                                 const std::vector<uint32_t>& left_out = {});
+                                                 const std::vector<uint32_t>& left_out = {},
+                                                 const PointLabels* known = nullptr);
   // The scores of rows, [rows]. row_offsets: [batch + 1]; rows: strictly ascending within a sample.
   absl::StatusOr<std::vector<float>> ScoreRows(const SparseInputs& inputs,
                                                absl::Span<const uint32_t> row_offsets,

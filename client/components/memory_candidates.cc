@@ -49,9 +49,10 @@ SparseInputs PartOf(const SparseBatch& samples, int64_t first, int64_t count) {
 }  // namespace
 
 MemoryCandidates::MemoryCandidates(const MemorySpec& memory, ComponentShards& shards,
-                                   std::vector<uint32_t> label_points, int64_t points,
-                                   uint64_t seed)
+                                   PointLabels known, std::vector<uint32_t> label_points,
+                                   int64_t points, uint64_t seed)
     : memory_(memory),
+      known_(std::move(known)),
       label_points_(std::move(label_points)),
       points_(static_cast<double>(points)),
       mean_points_(MeanOf(label_points_)),
@@ -77,7 +78,7 @@ absl::StatusOr<std::vector<MemoryCandidates::Candidates>> MemoryCandidates::Find
     }
     ASSIGN_OR_RETURN(
         const FoundNeighbours neighbours,
-        shards_.FindNeighbours(PartOf(samples, first, count), memory_.neighbours, part));
+        shards_.FindNeighbours(PartOf(samples, first, count), memory_.neighbours, part, &known_));
     for (int64_t i = 0; i < count; ++i) {
       votes_.Count(neighbours.Of(i), votes);
       Candidates& mine = found.emplace_back();

@@ -15,15 +15,17 @@
 #include "absl/synchronization/mutex.h"
 #include "client/components/candidate_source.h"
 #include "client/components/component_shards.h"
+#include "client/components/point_labels.h"
 #include "core/engine/memory/neighbour_votes.h"
 
 namespace dslide {
 
 class MemoryCandidates : public CandidateSource {
  public:
+  // known: of the points of the dataset, which have the same numbers in the memory; or of none.
   // label_points: [labels], of the points in the memory. `shards` is used by nobody else while a
   // function runs. Everything passed in outlives it.
-  MemoryCandidates(const MemorySpec& memory, ComponentShards& shards,
+  MemoryCandidates(const MemorySpec& memory, ComponentShards& shards, PointLabels known,
                    std::vector<uint32_t> label_points, int64_t points, uint64_t seed);
 
   // The sample's labels, the best candidates, and some of the others, which stand for the rest.
@@ -64,6 +66,7 @@ class MemoryCandidates : public CandidateSource {
   void Append(ExplicitRows<RowId>& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const MemorySpec memory_;
+  const PointLabels known_;
   const std::vector<uint32_t> label_points_;
   const double points_;
   const double mean_points_;  // of a label

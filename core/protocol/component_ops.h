@@ -64,6 +64,7 @@ struct FindNeighboursOp {
   SparseInputs inputs;
   int64_t k = 0;
   std::vector<uint32_t> left_out;  // [batch] rows, or empty
+  int64_t known_points = 0;        // whoever asks knows the labels of smaller numbers
 };
 
 struct ScoreRowsOp {

@@ -64,8 +64,9 @@ struct FindNeighboursReply {
   std::vector<uint32_t> counts;  // [batch]
   std::vector<RowId> points;     // [neighbours] their rows
   std::vector<float> similarities;
-  std::vector<uint32_t> label_offsets;  // [neighbours + 1]
+  std::vector<uint32_t> label_offsets;  // [neighbours + 1], or {0} where labels are left out
   std::vector<RowId> labels;
+  bool labels_left_out = false;  // all points are known
 };
 struct ScoreRowsReply {
   std::vector<float> scores;

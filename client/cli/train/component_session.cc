@@ -95,18 +95,18 @@ absl::Status ComponentSession::OpenTraining(const Dataset& data, const TrainingS
                             .parallelism = parallelism_,
                             .say = std::move(say),
                             .stop_requested = std::move(stop_requested)});
-  ASSIGN_OR_RETURN(LabelCounts counts, CountLabels(data, parallelism_));
-  counts.of_label.resize(static_cast<size_t>(tables_.memory->memory.labels));
-  SparseBatch samples;
-  for (int64_t i = 0; i < split.num_validation(); ++i) {
-    const int64_t point = split.ValidationPoint(i);
-    RETURN_IF_ERROR(data.ReadSamples(absl::MakeConstSpan(&point, 1), &samples));
-    for (const RowId label : samples.labels) --counts.of_label[label.value()];
+  if (network_ == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(PointLabels known, PointLabels::Read(data));
+  std::vector<uint32_t> label_points(static_cast<size_t>(tables_.memory->memory.labels));
+  for (int64_t point = 0; point < known.points(); ++point) {
+    if (split.IsValidation(point)) continue;
+    for (const RowId label : known.Of(point)) ++label_points[label.value()];
   }
-  candidates_ = std::make_unique<MemoryCandidates>(
-      tables_.memory->memory, *shards_,
-      std::vector<uint32_t>(counts.of_label.begin(), counts.of_label.end()), split.num_training(),
-      spec_.seed);
+  // A smaller memory has other points in some of their rows.
+  if (known.points() > tables_.memory->rows) known = PointLabels();
+  candidates_ =
+      std::make_unique<MemoryCandidates>(tables_.memory->memory, *shards_, std::move(known),
+                                         std::move(label_points), split.num_training(), spec_.seed);
   return absl::OkStatus();
 }
 

@@ -47,7 +47,7 @@ class ComponentSession : public StageWorker {
   absl::Status OpenTraining(const Dataset& data, const TrainingSplit& split,
                             std::function<void(const std::string&)> say,
                             std::function<bool()> stop_requested);
-  // What the network's steps are fed with, once the memory is there.
+  // What the network's steps are fed with, once the memory is there. Where there is a network.
   CandidateSource& candidates() { return *candidates_; }
   // Stages of a training, see ComponentTrainer. The network learns between them.
   absl::Status Prepare() override { return trainer_->Prepare(); }

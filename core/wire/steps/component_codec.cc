@@ -147,6 +147,7 @@ absl::StatusOr<StepOp> DecodeOp(const v1::FindNeighbours& request) {
     ASSIGN_OR_RETURN(op.left_out, DecodeU32s("find_neighbours.left_out", request.left_out(),
                                              Count::Exactly(op.inputs.batch())));
   }
+  op.known_points = request.known_points();
   return op;
 }
 
@@ -187,7 +188,8 @@ absl::StatusOr<ReplyBody> DecodeFound(const v1::FindNeighboursResult& result) {
                    DecodeRowIds("point_ids", result.point_ids(), Count::Exactly(total)));
   ASSIGN_OR_RETURN(reply.similarities, DecodeFloats("similarities", result.similarities(),
                                                     Count::Exactly(total), Floats::kBounded));
-  if (total == 0) {
+  reply.labels_left_out = result.labels_left_out();
+  if (total == 0 || reply.labels_left_out) {
     reply.label_offsets = {0};
     return reply;
   }
@@ -259,6 +261,7 @@ void EncodeComponentOperation(const FindNeighboursOp& op, v1::StepRequest* out) 
   EncodeInputs(op.inputs, request->mutable_inputs());
   request->set_k(static_cast<uint32_t>(op.k));
   EncodeU32s(op.left_out, request->mutable_left_out());
+  request->set_known_points(static_cast<uint32_t>(op.known_points));
 }
 
 void EncodeComponentOperation(const ScoreRowsOp& op, v1::StepRequest* out) {
@@ -304,7 +307,10 @@ bool EncodeComponentResult(const FindNeighboursReply& reply, v1::StepResponse* o
   EncodeU32s(reply.counts, result->mutable_counts());
   EncodeRowIds(reply.points, result->mutable_point_ids());
   EncodeFloats(reply.similarities, result->mutable_similarities());
-  EncodePackedIds(reply.label_offsets, reply.labels, result->mutable_packed_label_ids());
+  result->set_labels_left_out(reply.labels_left_out);
+  if (!reply.labels_left_out) {
+    EncodePackedIds(reply.label_offsets, reply.labels, result->mutable_packed_label_ids());
+  }
   return true;
 }
 

@@ -394,7 +394,12 @@ absl::StatusOr<SolveRowsReply> Components::SolveRows(const SolveRowsOp& op) {
 
 absl::StatusOr<FindNeighboursReply> Components::FindNeighbours(const FindNeighboursOp& op,
                                                                int64_t max_reply_bytes) const {
-  RETURN_IF_ERROR(Find(op.table, TableRole::kMemory).status());
+  ASSIGN_OR_RETURN(const RecordStore* const memory, Find(op.table, TableRole::kMemory));
+  if (op.known_points > memory->num_rows()) {
+    return Refuse(reason::kOutOfRange,
+                  absl::StrCat("find_neighbours.known_points is ", op.known_points, ", table \"",
+                               op.table, "\" has ", memory->num_rows(), " rows"));
+  }
   const int64_t batch = op.inputs.batch();
   std::vector<std::vector<Neighbour>> found(static_cast<size_t>(batch));
   ParallelFor(parallelism_, batch, 1, [&](int64_t i, int thread) {
@@ -405,7 +410,7 @@ absl::StatusOr<FindNeighboursReply> Components::FindNeighbours(const FindNeighbo
                            scratch_[static_cast<size_t>(thread)]);
     found[at].assign(mine.begin(), mine.end());
   });
-  FindNeighboursReply reply;
+  FindNeighboursReply reply = {.labels_left_out = op.known_points > 0};
   reply.label_offsets = {0};
   // Records lie anywhere in memory, and so do the pointers to them.
   constexpr size_t kAhead = 8;
@@ -418,12 +423,18 @@ absl::StatusOr<FindNeighboursReply> Components::FindNeighbours(const FindNeighbo
         tables_.memory->PrefetchRecord(LocalRow(mine[i + kAhead].point), kBytesOfMost);
       }
       const Neighbour& neighbour = mine[i];
-      const absl::Span<const RowId> labels = PointAt(neighbour.point).labels();
+      const PointView point = PointAt(neighbour.point);
+      reply.labels_left_out &= point.number() < op.known_points;
+      const absl::Span<const RowId> labels = point.labels();
       reply.points.push_back(RowId(neighbour.point));
       reply.similarities.push_back(neighbour.similarity);
       reply.labels.insert(reply.labels.end(), labels.begin(), labels.end());
       reply.label_offsets.push_back(static_cast<uint32_t>(reply.labels.size()));
     }
+  }
+  if (reply.labels_left_out) {
+    reply.labels.clear();
+    reply.label_offsets = {0};
   }
   // Packed labels have at most five bytes, as have their numbers.
   const auto bytes = static_cast<int64_t>(4 * reply.counts.size() + 13 * reply.points.size() +

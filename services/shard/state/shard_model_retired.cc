@@ -30,7 +30,7 @@ void ShardModel::LeaveOutRetiredLabels() {
 }
 
 void ShardModel::LeaveOutRetiredLabels(FindNeighboursReply& reply) const {
-  if (retired_.empty()) return;
+  if (retired_.empty() || reply.labels_left_out) return;
   size_t kept = 0;
   uint32_t begin = 0;
   for (size_t neighbour = 0; neighbour < reply.points.size(); ++neighbour) {

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/engine/data/sparse_dataset.h"
 #include "tests/unit/patience.h"
 
 namespace dslide {
@@ -14,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kLabels = 100;
@@ -38,11 +41,17 @@ class FakeMemory final : public StepChannel {
         reply.label_offsets.push_back(static_cast<uint32_t>(reply.labels.size()));
       }
     }
+    if (find.known_points >= labels || forgetful) {
+      reply.labels_left_out = true;
+      reply.labels.clear();
+      reply.label_offsets = {0};
+    }
     pending->Complete(ReplyBody(std::move(reply)), Outcome::kApplied);
     return pending;
   }
 
   int64_t labels = 50;
+  bool forgetful = false;      // leaves out labels that nobody knows
   std::vector<int64_t> asked;  // who was left out
 };
 
@@ -61,8 +70,15 @@ class MemoryCandidatesTest : public ::testing::Test {
     spec.tables = {memory};
     return spec;
   }
-  MemoryCandidates Make(uint64_t seed) {
-    return MemoryCandidates(spec_.tables[0].memory, shards_, label_points_, /*points=*/20, seed);
+  MemoryCandidates Make(uint64_t seed, PointLabels known = PointLabels()) {
+    return MemoryCandidates(spec_.tables[0].memory, shards_, std::move(known), label_points_,
+                            /*points=*/20, seed);
+  }
+  // As many points, each with the label of its number.
+  static PointLabels LabelsOfPoints(int64_t points) {
+    std::string text = absl::StrCat(points, " 1 ", kLabels, "\n");
+    for (int64_t point = 0; point < points; ++point) absl::StrAppend(&text, point, " 0:1\n");
+    return *PointLabels::Read(**SparseDataset::FromText("data", text, {}));
   }
   // Samples of one feature with these labels.
   static SparseBatch Samples(const std::vector<std::vector<uint32_t>>& labels) {
@@ -124,6 +140,26 @@ TEST_F(MemoryCandidatesTest, PointsAreAskedForOnceAndNotTheirOwnNeighbours) {
   EXPECT_THAT(memory_.asked, ElementsAre(4, 9, 4, 9));  // by the second one
   EXPECT_EQ(candidates.ForEvaluation(samples, points)->rows.size(), 100);
   EXPECT_THAT(memory_.asked, ElementsAre(4, 9, 4, 9));
+}
+
+TEST_F(MemoryCandidatesTest, LabelsThatAreKnownNeedNotTravel) {
+  const std::vector<int64_t> points = {4, 9};
+  const SparseBatch samples = Samples({{2}, {}});
+  const ExplicitRows<RowId> all = *Make(1).ForEvaluation(samples, points);
+  for (const int64_t known : {49, 50, 51}) {
+    MemoryCandidates candidates = Make(1, LabelsOfPoints(known));
+    const ExplicitRows<RowId> rows = *candidates.ForEvaluation(samples, points);
+    EXPECT_EQ(rows.rows, all.rows) << known;
+    EXPECT_EQ(rows.logit_offsets, all.logit_offsets) << known;
+  }
+}
+
+TEST_F(MemoryCandidatesTest, LabelsThatNobodyKnowsAreAnError) {
+  memory_.forgetful = true;
+  MemoryCandidates candidates = Make(1, LabelsOfPoints(49));
+  const absl::Status status = candidates.ForEvaluation(Samples({{2}}), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("point 49; only 49 points are known"));
 }
 
 TEST_F(MemoryCandidatesTest, AllCandidatesAreScored) {

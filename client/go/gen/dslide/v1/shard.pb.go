@@ -2384,7 +2384,10 @@ type FindNeighbours struct {
 	// [1, 1000].
 	K uint32 `protobuf:"varint,3,opt,name=k,proto3" json:"k,omitempty"`
 	// u32[B]: the row of a point that is no neighbour of the sample, 0xffffffff for none; or empty.
-	LeftOut       []byte `protobuf:"bytes,4,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut []byte `protobuf:"bytes,4,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Whoever asks knows the labels of all points with a smaller number, as a trainer knows those of
+	// its data. At most the rows of the table, so that such a point's row is its number.
+	KnownPoints   uint32 `protobuf:"varint,5,opt,name=known_points,json=knownPoints,proto3" json:"known_points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2447,6 +2450,13 @@ func (x *FindNeighbours) GetLeftOut() []byte {
 	return nil
 }
 
+func (x *FindNeighbours) GetKnownPoints() uint32 {
+	if x != nil {
+		return x.KnownPoints
+	}
+	return 0
+}
+
 type FindNeighboursResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// u32[B]: numbers of neighbours.
@@ -2455,10 +2465,12 @@ type FindNeighboursResult struct {
 	PointIds []byte `protobuf:"bytes,2,opt,name=point_ids,json=pointIds,proto3" json:"point_ids,omitempty"`
 	// f32[neighbours], > 0: inner products.
 	Similarities []byte `protobuf:"bytes,3,opt,name=similarities,proto3" json:"similarities,omitempty"`
-	// For each neighbour, as EmbedForward.packed_row_ids.
+	// For each neighbour, as EmbedForward.packed_row_ids. Empty where labels are left out.
 	PackedLabelIds []byte `protobuf:"bytes,4,opt,name=packed_label_ids,json=packedLabelIds,proto3" json:"packed_label_ids,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// All neighbours are known points.
+	LabelsLeftOut bool `protobuf:"varint,5,opt,name=labels_left_out,json=labelsLeftOut,proto3" json:"labels_left_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FindNeighboursResult) Reset() {
@@ -2517,6 +2529,13 @@ func (x *FindNeighboursResult) GetPackedLabelIds() []byte {
 		return x.PackedLabelIds
 	}
 	return nil
+}
+
+func (x *FindNeighboursResult) GetLabelsLeftOut() bool {
+	if x != nil {
+		return x.LabelsLeftOut
+	}
+	return false
 }
 
 // Inner products of inputs with rows of a linear table that this shard holds, bias included; 0 for a
@@ -6026,17 +6045,19 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\x0fSolveRowsResult\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\aentries\x18\x02 \x01(\x03R\aentries\x12!\n" +
-	"\flabel_points\x18\x03 \x01(\fR\vlabelPoints\"\x80\x01\n" +
+	"\flabel_points\x18\x03 \x01(\fR\vlabelPoints\"\xa3\x01\n" +
 	"\x0eFindNeighbours\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12/\n" +
 	"\x06inputs\x18\x02 \x01(\v2\x17.dslide.v1.SparseInputsR\x06inputs\x12\f\n" +
 	"\x01k\x18\x03 \x01(\rR\x01k\x12\x19\n" +
-	"\bleft_out\x18\x04 \x01(\fR\aleftOut\"\x99\x01\n" +
+	"\bleft_out\x18\x04 \x01(\fR\aleftOut\x12!\n" +
+	"\fknown_points\x18\x05 \x01(\rR\vknownPoints\"\xc1\x01\n" +
 	"\x14FindNeighboursResult\x12\x16\n" +
 	"\x06counts\x18\x01 \x01(\fR\x06counts\x12\x1b\n" +
 	"\tpoint_ids\x18\x02 \x01(\fR\bpointIds\x12\"\n" +
 	"\fsimilarities\x18\x03 \x01(\fR\fsimilarities\x12(\n" +
-	"\x10packed_label_ids\x18\x04 \x01(\fR\x0epackedLabelIds\"x\n" +
+	"\x10packed_label_ids\x18\x04 \x01(\fR\x0epackedLabelIds\x12&\n" +
+	"\x0flabels_left_out\x18\x05 \x01(\bR\rlabelsLeftOut\"x\n" +
 	"\tScoreRows\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12/\n" +
 	"\x06inputs\x18\x02 \x01(\v2\x17.dslide.v1.SparseInputsR\x06inputs\x12$\n" +

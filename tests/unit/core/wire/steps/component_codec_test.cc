@@ -35,8 +35,11 @@ std::vector<StepOp> ComponentOps() {
       GetRecordOp{.table = "fusion", .row = RowId(0)},
       SolveRowsOp{
           .table = "linear", .tree = -1, .level = 0, .first = 5, .count = 10, .count_points = true},
-      FindNeighboursOp{
-          .table = "points", .inputs = Inputs(), .k = 100, .left_out = {1, 2, 0xffffffff}},
+      FindNeighboursOp{.table = "points",
+                       .inputs = Inputs(),
+                       .k = 100,
+                       .left_out = {1, 2, 0xffffffff},
+                       .known_points = 70000},
       ScoreRowsOp{.table = "linear",
                   .inputs = Inputs(),
                   .row_offsets = {0, 2, 2, 3},
@@ -101,6 +104,12 @@ TEST(ComponentCodecTest, EveryAnswerComesBack) {
                           .similarities = {0.5f, 0.25f, 1},
                           .label_offsets = {0, 2, 2, 3},
                           .labels = {RowId(1), RowId(2), RowId(0)}},
+      FindNeighboursReply{.counts = {0, 2},
+                          .points = {RowId(9), RowId(3)},
+                          .similarities = {0.5f, 0.25f},
+                          .label_offsets = {0},
+                          .labels = {},
+                          .labels_left_out = true},
       FindNeighboursReply{
           .counts = {0, 0}, .points = {}, .similarities = {}, .label_offsets = {0}, .labels = {}},
       ScoreRowsReply{.scores = {1, -2.5f}},

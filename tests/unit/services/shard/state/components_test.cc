@@ -173,6 +173,34 @@ TEST(ComponentsTest, WrongRequestsAreRefusedAndChangeNothing) {
   EXPECT_EQ(ReasonFor(shard->FindNeighbours(find, 1000).status()), reason::kTooLarge);
 }
 
+TEST(ComponentsTest, LabelsThatWhoeverAsksKnowsAreLeftOut) {
+  ComponentShard shard(ComponentSpec(), 1, 0, 1);
+  ASSERT_TRUE(shard->AppendPoints(ComponentPoints(0, 50)).ok());
+  FindNeighboursOp find{
+      .table = "points", .inputs = ComponentPoints(0, 10).inputs, .k = 20, .left_out = {}};
+  const auto all = shard->FindNeighbours(find, 1 << 20);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_FALSE(all->labels.empty());
+  EXPECT_FALSE(all->labels_left_out);
+  const auto last = *std::max_element(all->points.begin(), all->points.end());
+  // One neighbour is not known: all labels travel.
+  find.known_points = last.value();
+  const auto most = shard->FindNeighbours(find, 1 << 20);
+  EXPECT_FALSE(most->labels_left_out);
+  EXPECT_EQ(most->labels, all->labels);
+  EXPECT_EQ(most->label_offsets, all->label_offsets);
+  find.known_points = int64_t{last.value()} + 1;
+  const auto none = shard->FindNeighbours(find, 1 << 20);
+  EXPECT_TRUE(none->labels_left_out);
+  EXPECT_TRUE(none->labels.empty());
+  EXPECT_EQ(none->points, all->points);
+  EXPECT_EQ(none->similarities, all->similarities);
+  EXPECT_EQ(none->counts, all->counts);
+
+  find.known_points = shard.store(0).num_rows() + 1;
+  EXPECT_EQ(ReasonFor(shard->FindNeighbours(find, 1 << 20).status()), reason::kOutOfRange);
+}
+
 TEST(ComponentsTest, RowsAreNotSolvedBeforeTheirTreeIsThere) {
   ComponentShard shard(ComponentSpec(), 1, 0, 1);
   ASSERT_TRUE(shard->AppendPoints(ComponentPoints(0, 50)).ok());
