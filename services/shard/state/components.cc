@@ -410,7 +410,8 @@ absl::StatusOr<FindNeighboursReply> Components::FindNeighbours(const FindNeighbo
                            scratch_[static_cast<size_t>(thread)]);
     found[at].assign(mine.begin(), mine.end());
   });
-  FindNeighboursReply reply = {.labels_left_out = op.known_points > 0};
+  FindNeighboursReply reply;
+  reply.labels_left_out = op.known_points > 0;
   reply.label_offsets = {0};
   // Records lie anywhere in memory, and so do the pointers to them.
   constexpr size_t kAhead = 8;
