@@ -8,6 +8,7 @@
 
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/read_run.h"
 #include "core/engine/memory/neighbour_index.h"
 #include "core/engine/memory/point_record.h"
 #include "core/engine/trees/label_tree.h"
@@ -49,13 +50,8 @@ absl::Status ReadPoints::Read(const Dataset& data, const TrainingSplit& split, b
                               ValueTransform transform, absl::Span<const float> idf,
                               ComponentContent& content) {
   SparseBatch samples;
-  std::vector<int64_t> ids;
   for (int64_t first = 0; first < data.num_points(); first += kPointsRead) {
-    ids.clear();
-    for (int64_t id = first; id < std::min(first + kPointsRead, data.num_points()); ++id) {
-      ids.push_back(id);
-    }
-    RETURN_IF_ERROR(data.ReadSamples(ids, &samples));
+    RETURN_IF_ERROR(ReadRun(data, first, kPointsRead, &samples).status());
     RETURN_IF_ERROR(ApplyTransform(transform, idf, &samples));
     for (int64_t i = 0; i < samples.samples(); ++i) {
       records.push_back(

@@ -1,9 +1,7 @@
 #include "client/components/point_labels.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "core/base/status_macros.h"
+#include "core/engine/data/read_run.h"
 
 namespace dslide {
 
@@ -12,10 +10,7 @@ absl::StatusOr<PointLabels> PointLabels::Read(const Dataset& data) {
   PointLabels read;
   SparseBatch samples;
   for (int64_t first = 0; first < data.num_points(); first += kPointsAtOnce) {
-    std::vector<int64_t> points(
-        static_cast<size_t>(std::min(kPointsAtOnce, data.num_points() - first)));
-    std::iota(points.begin(), points.end(), first);
-    RETURN_IF_ERROR(data.ReadSamples(points, &samples));
+    RETURN_IF_ERROR(ReadRun(data, first, kPointsAtOnce, &samples).status());
     for (int64_t i = 0; i < samples.samples(); ++i) {
       const absl::Span<const RowId> labels = samples.LabelsOf(i);
       read.labels_.insert(read.labels_.end(), labels.begin(), labels.end());

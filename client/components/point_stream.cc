@@ -1,9 +1,7 @@
 #include "client/components/point_stream.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "client/components/row_solving.h"
 #include "client/components/tree_planting.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/read_run.h"
 #include "core/engine/fusion/fusion_record.h"
 
 namespace dslide {
@@ -63,10 +62,8 @@ absl::Status ForEachRequest(const Dataset& data, ValueTransform transform,
   SparseBatch samples;
   for (int64_t begin = 0; begin < data.num_points(); begin += kPointsOfRequest) {
     RETURN_IF_ERROR(CheckStop(stop_requested));
-    std::vector<int64_t> points(
-        static_cast<size_t>(std::min(kPointsOfRequest, data.num_points() - begin)));
-    std::iota(points.begin(), points.end(), begin);
-    RETURN_IF_ERROR(data.ReadSamples(points, &samples));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> points,
+                     ReadRun(data, begin, kPointsOfRequest, &samples));
     RETURN_IF_ERROR(ApplyTransform(transform, idf, &samples));
     RETURN_IF_ERROR(visit(points, samples));
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/engine/data/read_run.h"
 #include "core/engine/data/sparse_dataset.h"
 
 namespace dslide {
@@ -22,11 +23,8 @@ absl::Status VisitAll(const Dataset& data, Parallelism parallelism, const Visit&
   std::vector<SparseBatch> batches(static_cast<size_t>(std::max(1, parallelism.threads)));
   ParallelFor(parallelism, blocks, 1, [&](int64_t block, int thread) {
     const int64_t begin = block * kCountedPoints;
-    const int64_t end = std::min(data.num_points(), begin + kCountedPoints);
-    std::vector<int64_t> points(static_cast<size_t>(end - begin));
-    std::iota(points.begin(), points.end(), begin);
     SparseBatch* batch = &batches[static_cast<size_t>(thread)];
-    statuses[static_cast<size_t>(block)] = data.ReadSamples(points, batch);
+    statuses[static_cast<size_t>(block)] = ReadRun(data, begin, kCountedPoints, batch).status();
     if (statuses[static_cast<size_t>(block)].ok()) visit(*batch, thread);
   });
   for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
@@ -139,10 +137,7 @@ absl::StatusOr<PointSizes> SamplePointSizes(const Dataset& data) {
 absl::Status CheckHasLabels(const Dataset& data) {
   SparseBatch batch;
   for (int64_t begin = 0; begin < data.num_points(); begin += kCountedPoints) {
-    std::vector<int64_t> points(
-        static_cast<size_t>(std::min(kCountedPoints, data.num_points() - begin)));
-    std::iota(points.begin(), points.end(), begin);
-    RETURN_IF_ERROR(data.ReadSamples(points, &batch));
+    RETURN_IF_ERROR(ReadRun(data, begin, kCountedPoints, &batch).status());
     if (!batch.labels.empty()) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
