@@ -12,7 +12,7 @@
 #include "core/protocol/coordinator_reason_words.h"
 #include "core/wire/cluster_status_codec.h"
 #include "core/wire/durations.h"
-#include "core/wire/steps/step_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 
 namespace dslide {
 namespace {

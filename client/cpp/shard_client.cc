@@ -16,9 +16,9 @@
 #include "core/base/status_macros.h"
 #include "core/net/rpc/local_shard.h"
 #include "core/net/trace/trace_context.h"
+#include "core/wire/arrays/explicit_rows_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
-#include "core/wire/explicit_rows_codec.h"
 #include "core/wire/request_id.h"
 #include "core/wire/row_codec.h"
 #include "core/wire/steps/read_codec.h"
@@ -222,10 +222,11 @@ absl::StatusOr<ShardGreeting> ShardClient::Hello(const HelloCommand& command,
     return std::find(words.begin(), words.end(), word) != words.end();
   };
   return ShardGreeting{.reply = wire::DecodeHello(response),
-                       .packed_steps = has(wire::kPackedSteps),
-                       .explicit_rows = has(wire::kExplicitRows),
-                       .averaged_rows = has(wire::kAveragedRows),
-                       .label_weights = has(wire::kLabelWeights)};
+                       .capabilities = {.packed_steps = has(wire::kPackedSteps),
+                                        .explicit_rows = has(wire::kExplicitRows),
+                                        .averaged_rows = has(wire::kAveragedRows),
+                                        .label_weights = has(wire::kLabelWeights),
+                                        .sparse_matrices = has(wire::kSparseMatrices)}};
 }
 
 absl::Status ShardClient::CloseClient(const CloseClientCommand& command) {

@@ -40,13 +40,19 @@ struct ShardServerInfo {
   std::vector<std::string> capabilities;
 };
 
+// What a shard says that it can do with steps.
+struct StepCapabilities {
+  bool packed_steps = false;     // it reads packed requests
+  bool explicit_rows = false;    // it takes rows that the client names
+  bool averaged_rows = false;    // it keeps averages of rows and reads them
+  bool label_weights = false;    // it weighs the targets of labels
+  bool sparse_matrices = false;  // it reads matrices without their zeros
+};
+
 // The answer to Hello.
 struct ShardGreeting {
   HelloReply reply;
-  bool packed_steps = false;   // the shard reads packed step requests
-  bool explicit_rows = false;  // it takes rows that the client names
-  bool averaged_rows = false;  // it keeps averages of rows and reads them
-  bool label_weights = false;  // it weighs the targets of labels
+  StepCapabilities capabilities;
 };
 
 // What became of a mutation.

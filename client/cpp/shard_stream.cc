@@ -22,6 +22,7 @@
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/request_id.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.grpc.pb.h"
 
@@ -43,6 +44,19 @@ struct Unanswered {
 bool IsTransient(const absl::Status& refusal) {
   return absl::IsResourceExhausted(refusal) || absl::IsUnavailable(refusal) ||
          absl::IsAborted(refusal);
+}
+
+// What an operation asks for and the shard would leave out without a word; null: nothing.
+const char* Unknown(const StepOp& op, const StepCapabilities& known) {
+  if (const auto* const head = std::get_if<HeadForwardOp>(&op); head != nullptr) {
+    if (!head->explicit_rows.empty() && !known.explicit_rows) return "explicit rows";
+    if (!head->label_weights.empty() && !known.label_weights) return "weights of labels";
+  }
+  const auto* const embed = std::get_if<EmbedForwardOp>(&op);
+  const auto* const dense = std::get_if<DenseGatherOp>(&op);
+  const bool averaged =
+      (embed != nullptr && embed->averaged) || (dense != nullptr && dense->averaged);
+  return averaged && !known.averaged_rows ? "averages of rows" : nullptr;
 }
 
 }  // namespace
@@ -85,16 +99,9 @@ struct ShardStream::Impl : std::enable_shared_from_this<ShardStream::Impl> {
   WireCounters& counters;
   const std::unique_ptr<v1::ShardService::Stub> stub;
   std::thread reconnector;
-  // Whether the shard, as it last said, reads packed requests.
-  std::atomic<bool> packed = false;
-  // Whether it takes rows that the client names.
-  std::atomic<bool> takes_explicit = false;
-  std::atomic<bool> takes_averaged = false;
-  std::atomic<bool> takes_label_weights = false;
-  // What an operation asks for and the shard would leave out without a word; null: nothing.
-  const char* Unknown(const StepOp& op) const;
 
   absl::Mutex mu;
+  StepCapabilities shard_can ABSL_GUARDED_BY(mu);  // as it last said
   bool stopping ABSL_GUARDED_BY(mu) = false;
   absl::Status failure ABSL_GUARDED_BY(mu);  // not OK: every operation ends with it
   absl::Status last_break ABSL_GUARDED_BY(mu);
@@ -185,11 +192,8 @@ absl::Status ShardStream::Impl::Hello(absl::Time deadline) {
   }
   ASSIGN_OR_RETURN(const ShardGreeting greeting, shard.Hello(hello, deadline - absl::Now()));
   const HelloReply& reply = greeting.reply;
-  packed = greeting.packed_steps;
-  takes_explicit = greeting.explicit_rows;
-  takes_averaged = greeting.averaged_rows;
-  takes_label_weights = greeting.label_weights;
   absl::MutexLock lock(&mu);
+  shard_can = greeting.capabilities;
   // Numbers between the two were refused without being used, and given up.
   if (reply.next_sequence <= confirmed || reply.next_sequence > next_sequence) {
     return StatusWithReason(
@@ -217,22 +221,15 @@ std::string ShardStream::Impl::NoAnswer(absl::string_view why) const {
       absl::StrContains(why, kSilentShardRemedy) ? "" : absl::StrCat("; ", kSilentShardRemedy));
 }
 
-const char* ShardStream::Impl::Unknown(const StepOp& op) const {
-  if (const auto* const head = std::get_if<HeadForwardOp>(&op); head != nullptr) {
-    if (!head->explicit_rows.empty() && !takes_explicit) return "explicit rows";
-    if (!head->label_weights.empty() && !takes_label_weights) return "weights of labels";
-  }
-  const auto* const embed = std::get_if<EmbedForwardOp>(&op);
-  const auto* const dense = std::get_if<DenseGatherOp>(&op);
-  const bool averaged =
-      (embed != nullptr && embed->averaged) || (dense != nullptr && dense->averaged);
-  return averaged && !takes_averaged ? "averages of rows" : nullptr;
-}
-
 std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first_open_step,
                                                      StepOp op) {
   auto pending = std::make_shared<PendingStep>(absl::Now() + options.timeout, no_answer);
-  if (const char* const unknown = Unknown(op); unknown != nullptr) {
+  StepCapabilities known;
+  {
+    const absl::MutexLock lock(&mu);
+    known = shard_can;
+  }
+  if (const char* const unknown = Unknown(op, known); unknown != nullptr) {
     pending->Complete(
         absl::FailedPreconditionError(
             absl::StrCat(shard.peer(), " is of a version that takes no ", unknown, ": upgrade it")),
@@ -248,7 +245,10 @@ std::shared_ptr<PendingStep> ShardStream::Impl::Send(int64_t step, int64_t first
   command.step = step;
   command.first_open_step = first_open_step;
   command.op = std::move(op);
-  wire::EncodeStepRequest(command, {.activations = options.activations, .packed = packed},
+  wire::EncodeStepRequest(command,
+                          {.activations = options.activations,
+                           .packed = known.packed_steps,
+                           .sparse = known.sparse_matrices},
                           request.get());
   // gRPC would break the stream for it, again and again. 64: the numbers that are set below.
   if (const size_t bytes = request->ByteSizeLong() + 64; bytes > size_t{kMaxMessageBytes}) {

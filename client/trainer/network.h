@@ -75,6 +75,11 @@ struct HiddenDropout {
   absl::Span<const int64_t> points;  // [B] indices in the dataset
 };
 
+// The units of a layer that dropout keeps: [B, (width + 7) / 8], unit i is bit i % 8 of byte i / 8.
+// Empty without dropout: all.
+std::vector<uint8_t> KeptUnits(const HiddenDropout& dropout, int64_t layer, int64_t width,
+                               Parallelism parallelism);
+
 // x = max(x, 0), then dropout with kept units scaled by 1 / (1 - p), then rounding to bf16 and back
 // when `round`. x: [B, width]. A unit that is 0 afterwards has no gradient.
 void Activate(const HiddenDropout& dropout, int64_t layer, int64_t width, bool round,

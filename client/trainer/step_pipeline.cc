@@ -135,6 +135,11 @@ void StepPipeline::SendTo(InFlight& step, size_t shard, StepOp op) {
       {shard, shards_[shard]->Send(step.step, FirstOpenStep(step), std::move(op))});
 }
 
+HiddenDropout StepPipeline::DropoutOf(const InFlight& step) const {
+  return {network_.spec().training.hidden_dropout, options_.seed, step.batch.epoch,
+          step.batch.points};
+}
+
 void StepPipeline::Start(PreparedBatch batch) {
   auto step = std::make_unique<InFlight>();
   step->step = (*next_step_)++;
@@ -144,7 +149,10 @@ void StepPipeline::Start(PreparedBatch batch) {
   step->result.epoch = step->batch.epoch;
   step->result.samples = step->batch.samples();
   step->exchange = next_exchange_++;
+  const std::vector<uint8_t> wanted =
+      KeptUnits(DropoutOf(*step), 0, network_.embedding().dim, options_.parallelism);
   for (size_t s = 0; s < shards_.size(); ++s) {
+    step->batch.inputs[s].wanted = wanted;
     SendTo(*step, s, std::move(step->batch.inputs[s]));
   }
   for (const TableSpec& table : network_.dense()) {
@@ -215,10 +223,8 @@ absl::Status StepPipeline::CollectFinished(int64_t up_to_exchange) {
 absl::Status StepPipeline::ForwardHidden(InFlight& step, const Answers& answers) {
   const size_t shards = shards_.size();
   const int64_t batch = step.batch.samples();
-  const TrainingSpec& training = network_.spec().training;
   const bool bf16 = network_.spec().activations == ActivationType::kBf16;
-  const HiddenDropout dropout = {training.hidden_dropout, options_.seed, step.batch.epoch,
-                                 step.batch.points};
+  const HiddenDropout dropout = DropoutOf(step);
   ASSIGN_OR_RETURN(const auto sums, PartsOf<EmbedForwardReply>(answers, shards, 0));
   std::vector<const MatrixReply*> partials;
   for (const EmbedForwardReply* part : sums) partials.push_back(&part->partial);
@@ -305,6 +311,7 @@ absl::Status StepPipeline::AfterHeadForward(InFlight& step) {
   op.log_partitions = std::move(loss.log_partitions);
   op.scale = 1.0f / static_cast<float>(step.batch.samples());
   op.learning_rate = LearningRateAt(network_.head().optimizer, step.batch.job_step);
+  op.rectified = true;
   step.stage = Stage::kHeadBackward;
   step.exchange = next_exchange_++;
   for (size_t s = 0; s < shards_.size(); ++s) SendTo(step, s, op);

@@ -101,6 +101,7 @@ class StepPipeline {
   absl::Status CollectFinished(int64_t up_to_exchange);
 
   int64_t FirstOpenStep(const InFlight& step) const;
+  HiddenDropout DropoutOf(const InFlight& step) const;
   void SendTo(InFlight& step, size_t shard, StepOp op);
   absl::StatusOr<Answers> Await(InFlight& step, const char* exchange, double& seconds);
   absl::Status ForwardHidden(InFlight& step, const Answers& answers);

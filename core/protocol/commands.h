@@ -40,14 +40,14 @@ struct Envelope {
 
 using LearningRate = std::optional<double>;  // of one update; none: the model's, by its schedule
 
-// --- Step operations ---------------------------------------------------------------------------
-
 struct EmbedForwardOp {
   std::string table;
   std::vector<uint32_t> offsets;  // [batch + 1]
   std::vector<RowId> rows;        // strictly ascending within a sample
   std::vector<float> values;      // [rows.size()]
   bool averaged = false;          // sums of averaged rows, where the table keeps averages
+  // [batch, (dim + 7) / 8], bits of the sums that are wanted, the others are 0; empty: all.
+  std::vector<uint8_t> wanted = {};
 };
 
 struct HeadForwardOp {
@@ -68,6 +68,7 @@ struct HeadBackwardOp {
   std::vector<float> log_partitions;  // [batch] or empty (sigmoid)
   float scale = 0;
   LearningRate learning_rate = std::nullopt;
+  bool rectified = false;  // the gradient is wanted where `hidden` was not 0
 };
 
 struct EmbedBackwardOp {
@@ -98,8 +99,6 @@ struct StepCommand {
   int64_t first_open_step = 0;  // contexts below it are dropped
   StepOp op;
 };
-
-// --- Other commands ----------------------------------------------------------------------------
 
 enum class ScatterMode { kGradient, kAdd, kAssign };
 

@@ -26,7 +26,8 @@ struct RowBlock {
 struct MatrixReply {
   int64_t rows = 0;
   int64_t cols = 0;
-  std::vector<float> data;  // [rows, cols]
+  std::vector<float> data = {};  // [rows, cols]
+  bool sparse = false;           // travels without its zeros
 };
 
 struct EmbedForwardReply {

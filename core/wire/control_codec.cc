@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/model_spec_codec.h"
 #include "core/wire/row_codec.h"

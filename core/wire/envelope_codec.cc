@@ -6,7 +6,7 @@
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/log.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 
 namespace dslide::wire {
 namespace {

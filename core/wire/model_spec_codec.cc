@@ -5,7 +5,7 @@
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
 #include "core/spec/model_spec_visitor.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "core/wire/message_archive.h"
 
 namespace dslide::wire {

@@ -8,8 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
+#include "core/wire/arrays/explicit_rows_codec.h"
+#include "core/wire/arrays/matrix_codec.h"
 #include "core/wire/envelope_codec.h"
-#include "core/wire/explicit_rows_codec.h"
 
 namespace dslide::wire {
 namespace {
@@ -42,7 +43,7 @@ void EncodeRowRange(const RowBlock& block, int64_t first, int64_t count, Activat
   EncodeRowIds(absl::MakeConstSpan(block.rows).subspan(first, count), out->mutable_row_ids());
   EncodeMatrix(count, block.dim,
                absl::MakeConstSpan(block.values).subspan(first * block.dim, count * block.dim),
-               type, out->mutable_values());
+               {.type = type}, out->mutable_values());
   if (!block.biases.empty()) {
     EncodeFloats(absl::MakeConstSpan(block.biases).subspan(first, count), out->mutable_biases());
   }
@@ -261,7 +262,7 @@ absl::StatusOr<TopKCommand> DecodeTopKRequest(const v1::TopKRequest& request) {
 void EncodeTopKRequest(const TopKCommand& command, ActivationType type, v1::TopKRequest* out) {
   out->set_model(command.model);
   out->set_table(command.table);
-  EncodeMatrix(command.batch, command.dim, command.hidden, type, out->mutable_hidden());
+  EncodeMatrix(command.batch, command.dim, command.hidden, {.type = type}, out->mutable_hidden());
   out->set_k(static_cast<uint32_t>(command.k));
   out->set_mode(ModeOf(command));
   out->set_budget(static_cast<uint32_t>(command.budget));

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/protocol/commands.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "dslide/v1/common.pb.h"
 #include "dslide/v1/shard.pb.h"
 

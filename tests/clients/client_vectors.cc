@@ -33,8 +33,8 @@
 #include "core/engine/rows/row_init.h"
 #include "core/partition/slot_map.h"
 #include "core/spec/model_spec_json.h"
+#include "core/wire/arrays/sample_ids.h"
 #include "core/wire/model_spec_codec.h"
-#include "core/wire/sample_ids.h"
 #include "tests/clients/message_vectors.h"
 #include "tests/clients/vector_section.h"
 

@@ -12,6 +12,7 @@
 #include "core/base/reason.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/row_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "tests/clients/vector_section.h"
 

@@ -18,6 +18,7 @@
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/row_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.pb.h"
 #include "services/shard/state/shard_core.h"

@@ -11,8 +11,8 @@
 #include "core/engine/rows/row_layout.h"
 #include "core/partition/slot_map.h"
 #include "core/spec/hash_spec.h"
-#include "core/wire/array_codec.h"
-#include "core/wire/sample_ids.h"
+#include "core/wire/arrays/array_codec.h"
+#include "core/wire/arrays/sample_ids.h"
 #include "core/wire/steps/step_size.h"
 
 namespace dslide::cli {
@@ -104,6 +104,23 @@ struct Exchange {
   ReplyBody reply;
 };
 
+// Activations or gradients of a batch of which a share is not 0, spread evenly.
+std::vector<float> WithShare(const PlanInput& input, const TableSpec& table, double share) {
+  std::vector<float> numbers(input.spec.training.batch_size * table.dim);
+  double due = 0;
+  for (float& number : numbers) {
+    due += share;
+    if (due < 1) continue;
+    number = 0.5f;
+    due -= 1;
+  }
+  return numbers;
+}
+
+double KeptShare(const PlanInput& input) { return 1 - input.spec.training.hidden_dropout; }
+// A rectifier lets half of what random weights give it through.
+double ActiveShare(const PlanInput& input) { return 0.5 * KeptShare(input); }
+
 // `total` ids of `rows` dealt to the samples, those of each spread evenly: what takes the most
 // bytes when they are packed.
 wire::SampleIds SpreadIds(int64_t batch, int64_t total, int64_t rows) {
@@ -130,17 +147,20 @@ Exchange EmbedForwardOn(const PlanInput& input, const TableSpec& table) {
   op.offsets = std::move(ids.offsets);
   op.rows = std::move(ids.rows);
   op.values.assign(features, 0.5f);
-  EmbedForwardReply reply{
-      {.rows = batch, .cols = table.dim, .data = std::vector<float>(batch * table.dim)}};
+  const double kept = KeptShare(input);
+  if (kept < 1) op.wanted.assign(batch * ((table.dim + 7) / 8), 1);
+  EmbedForwardReply reply{{.rows = batch,
+                           .cols = table.dim,
+                           .data = WithShare(input, table, kept),
+                           .sparse = kept < 1}};
   return {std::move(op), std::move(reply)};
 }
 
 Exchange EmbedBackwardOn(const PlanInput& input, const TableSpec& table) {
-  const int64_t batch = input.spec.training.batch_size;
   EmbedBackwardOp op;
   op.table = table.name;
   op.dim = table.dim;
-  op.gradient.assign(batch * table.dim, 0.5f);
+  op.gradient = WithShare(input, table, ActiveShare(input));
   return {std::move(op), EmbedBackwardReply{.distinct_rows = kTypicalStep}};
 }
 
@@ -162,7 +182,7 @@ Exchange HeadForwardOn(const PlanInput& input, const TableSpec& table) {
   HeadForwardOp op;
   op.table = table.name;
   op.dim = table.dim;
-  op.hidden.assign(batch * table.dim, 0.5f);
+  op.hidden = WithShare(input, table, ActiveShare(input));
   if (table.head.max_active > 0)
     op.fingerprints.assign(batch * ResolvedHead(table).hash.num_tables, 1);
   wire::SampleIds ids = SpreadIds(batch, labels, table.rows);
@@ -185,8 +205,11 @@ Exchange HeadBackwardOn(const PlanInput& input, const TableSpec& table) {
   op.table = table.name;
   if (table.head.loss == HeadLoss::kSoftmax) op.log_partitions.assign(batch, 0.5f);
   op.scale = 0.5f;
-  HeadBackwardReply reply{
-      {.rows = batch, .cols = table.dim, .data = std::vector<float>(batch * table.dim)}};
+  op.rectified = true;
+  HeadBackwardReply reply{{.rows = batch,
+                           .cols = table.dim,
+                           .data = WithShare(input, table, ActiveShare(input)),
+                           .sparse = true}};
   return {std::move(op), std::move(reply)};
 }
 
@@ -288,6 +311,16 @@ absl::StatusOr<std::vector<std::string>> FindRemedies(const PlanInput& input) {
   return remedies;
 }
 
+// All numbers of it travel, as they may in some step.
+Reply WithAllNumbers(Reply reply) {
+  if (auto* const embed = std::get_if<EmbedForwardReply>(&reply.body)) {
+    embed->partial.sparse = false;
+  } else if (auto* const head = std::get_if<HeadBackwardReply>(&reply.body)) {
+    head->hidden_gradient.sparse = false;
+  }
+  return reply;
+}
+
 }  // namespace
 
 int64_t ShardPlan::total() const {
@@ -313,12 +346,14 @@ absl::StatusOr<WirePlan> PlanWire(const PlanInput& input) {
     command.step = kTypicalStep;
     command.first_open_step = kTypicalStep - 1;
     command.op = std::move(exchange.request);
-    const int64_t request = wire::StepRequestBytes(command, {.activations = type, .packed = true});
     const Reply reply{.status = absl::OkStatus(), .body = std::move(exchange.reply)};
-    const int64_t answer = wire::StepResponseBytes(kTypicalSequence, reply, type);
-    plan.request_bytes += request;
-    plan.reply_bytes += answer;
-    plan.largest_message_bytes = std::max({plan.largest_message_bytes, request, answer});
+    wire::StepFormat format = {.activations = type, .packed = true, .sparse = true};
+    plan.request_bytes += wire::StepRequestBytes(command, format);
+    plan.reply_bytes += wire::StepResponseBytes(kTypicalSequence, reply, type);
+    format.sparse = false;
+    plan.largest_message_bytes =
+        std::max({plan.largest_message_bytes, wire::StepRequestBytes(command, format),
+                  wire::StepResponseBytes(kTypicalSequence, WithAllNumbers(reply), type)});
   }
   plan.sendable_batch = input.spec.training.batch_size;
   if (plan.largest_message_bytes > wire::kMaxMessageBytes) {

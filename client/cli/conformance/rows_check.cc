@@ -8,7 +8,7 @@
 #include "client/cpp/row_slices.h"
 #include "core/base/bfloat16.h"
 #include "core/engine/rows/row_init.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "core/wire/row_codec.h"
 
 namespace dslide::cli {

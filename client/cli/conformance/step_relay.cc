@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/wire/steps/step_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 
 namespace dslide::cli {
 namespace {

@@ -9,6 +9,7 @@
 #include "core/base/status_macros.h"
 #include "core/spec/spec_difference.h"
 #include "core/wire/cluster_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_codec.h"
 
 namespace dslide::cli {

@@ -8,7 +8,7 @@
 #include "client/cli/console/terminal.h"
 #include "core/base/status_macros.h"
 #include "core/engine/data/dataset_info.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 
 namespace dslide::cli {
 namespace {

@@ -21,6 +21,7 @@ from dslide import (
     order,
     trainer,
 )
+from dslide.v1 import shard_pb2
 
 Patch = pytest.MonkeyPatch
 
@@ -161,6 +162,14 @@ def sums_without_maxima(patch: Patch) -> None:
 
 def unmasked(patch: Patch) -> None:
     patch.setattr(_network, "mask_gradient", lambda activated, probability, gradient: gradient)
+    # Nor may the shards do it for the client.
+    head_backward = shard_pb2.HeadBackward
+
+    def whole(*, rectified: bool, **fields: Any) -> Any:
+        del rectified
+        return head_backward(**fields)
+
+    patch.setattr(shard_pb2, "HeadBackward", whole)
 
 
 def early_rounding(patch: Patch) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from dslide import _network
+from dslide import _network, arrays
 from dslide.ragged import Ragged
 from dslide.v1 import model_pb2
 
@@ -37,3 +38,22 @@ def test_what_follows_from_the_rows_follows_from_those_it_was_made_for() -> None
     table = model_pb2.TableSpec(name="labels", role="head", rows=900, base_rows=300)
     assert _network.base_rows(table) == 300
     assert _network.base_rows(model_pb2.TableSpec(rows=900)) == 900
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_zeros_do_not_travel_and_come_back(bf16: bool) -> None:
+    x = np.zeros((3, 11), dtype=np.float32)
+    x[0, [0, 7, 10]] = [1.5, -0.0, 2]
+    x[2, 8] = -3
+    message = arrays.matrix(x, bf16=bf16, sparse=True)
+    assert message.present == bytes([0x81, 4, 0, 0, 0, 1])
+    assert len(message.data) == 4 * (2 if bf16 else 4)
+    back = arrays.from_matrix(message)
+    np.testing.assert_array_equal(back.view(np.uint32), x.view(np.uint32))
+
+
+def test_all_numbers_travel_where_that_is_shorter() -> None:
+    x = np.ones((3, 11), dtype=np.float32)
+    message = arrays.matrix(x, sparse=True)
+    assert not message.present
+    np.testing.assert_array_equal(arrays.from_matrix(message), x)

@@ -159,6 +159,13 @@ SplitSizes SplitByCount(const uint32_t* ids, const uint16_t* counts, int64_t n, 
 SplitSizes SplitByCount(const uint32_t* ids, const uint8_t* counts, int64_t n, uint8_t bound,
                         uint32_t* above, uint32_t* equal);
 
+// Leaves out the numbers whose bits are all 0: bit i % 8 of bits[i / 8] says whether x[i] stays.
+// x: [n]; bits: [(n + 7) / 8]; packed: room for n, all of which may be overwritten. Returns how
+// many stay.
+int64_t PackNonzero(const float* x, int64_t n, uint8_t* bits, float* packed);
+// The inverse. Reads as many of `packed` as it returns. Bits from n on are ignored.
+int64_t UnpackNonzero(const float* packed, const uint8_t* bits, int64_t n, float* x);
+
 // sums[i] += x[i]. x, sums: [n]. Equal bits on every instruction set.
 void AddToDoubles(const float* x, double* sums, int64_t n);
 

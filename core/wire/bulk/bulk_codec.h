@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "core/protocol/commands.h"
 #include "core/protocol/received_rows.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "core/wire/bulk/bulk_fields.h"
 #include "dslide/v1/shard.pb.h"
 

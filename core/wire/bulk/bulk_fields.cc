@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 
 namespace dslide::wire {
 namespace {

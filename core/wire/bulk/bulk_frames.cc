@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/wire/arrays/matrix_codec.h"
 #include "core/wire/bulk/row_block_shape.h"
 #include "core/wire/envelope_codec.h"
 #include "dslide/v1/shard.pb.h"

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/matrix_codec.h"
 
 namespace dslide::wire {
 
@@ -23,6 +23,10 @@ absl::StatusOr<RowBlockShape> ShapeOf(absl::string_view field, const RowBlockFie
   RETURN_IF_ERROR(
       CheckMatrixSides(values, matrix, Count::Exactly(shape.rows), {1, kMaxMatrixSide}));
   shape.dim = matrix.cols();
+  if (!matrix.present().empty()) {
+    return Refusal(reason::kBadSize, absl::StrCat(values, ".present"),
+                   "is set, rows of a gather or scatter travel with all of their numbers");
+  }
   RETURN_IF_ERROR(CheckCount(absl::StrCat(values, ".data"), block.data.size,
                              ElementBytes(shape.type), Count::Exactly(shape.rows * shape.dim))
                       .status());

@@ -8,7 +8,7 @@
 #include "core/wire/bulk/bulk_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
-#include "core/wire/steps/step_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_request.h"
 #include "dslide/v1/shard.pb.h"
 

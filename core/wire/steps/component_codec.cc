@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
+#include "core/wire/arrays/sample_ids.h"
 #include "core/wire/envelope_codec.h"
-#include "core/wire/sample_ids.h"
 #include "core/wire/stored_rows_codec.h"
 
 namespace dslide::wire {

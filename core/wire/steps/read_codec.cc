@@ -6,7 +6,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "core/wire/envelope_codec.h"
 
 namespace dslide::wire {

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/protocol/commands.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "dslide/v1/shard.pb.h"
 

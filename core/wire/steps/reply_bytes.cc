@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "core/wire/steps/step_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "dslide/v1/shard.pb.h"
 
 namespace dslide::wire {

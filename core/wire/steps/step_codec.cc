@@ -1,38 +1,34 @@
 #include "core/wire/steps/step_codec.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/reason.h"
-#include "core/base/retry_after.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/durations.h"
+#include "core/wire/arrays/explicit_rows_codec.h"
+#include "core/wire/arrays/matrix_codec.h"
+#include "core/wire/arrays/sample_ids.h"
 #include "core/wire/envelope_codec.h"
-#include "core/wire/explicit_rows_codec.h"
 #include "core/wire/row_codec.h"
-#include "core/wire/sample_ids.h"
-#include "core/wire/status_details.h"
 #include "core/wire/steps/component_codec.h"
 
 namespace dslide::wire {
 namespace {
 
 constexpr int64_t kMaxHashTables = 256;  // see HashSpec
-constexpr int64_t kMaxRecallRows = 10;
 // No array of a message has more elements of 4 bytes.
 constexpr int64_t kStepCodecMaxElements = kMaxMessageBytes / 4;
 
-// --- Requests, from the wire
+// --- From the wire
 
 absl::StatusOr<StepOp> Decode(const v1::EmbedForward& request) {
   EmbedForwardOp op;
   RETURN_IF_ERROR(CheckName("embed_forward.table", request.table()));
   op.table = request.table();
   op.averaged = request.averaged();
+  op.wanted.assign(request.wanted().begin(), request.wanted().end());
   const int64_t batch = request.batch();
   if (batch < 1 || batch > kMaxBatch) {
     return Refusal(reason::kOutOfRange, "embed_forward.batch",
@@ -164,6 +160,7 @@ absl::StatusOr<StepOp> Decode(const v1::HeadBackward& request) {
                    absl::StrCat("is ", op.scale, ", must be in (0, 1]"));
   }
   if (request.has_learning_rate()) op.learning_rate = request.learning_rate();
+  op.rectified = request.rectified();
   return op;
 }
 
@@ -217,7 +214,7 @@ absl::StatusOr<StepOp> DecodeOperation(const v1::StepRequest& request) {
   return Refusal(reason::kMissingField, "operation", "must be one that this version knows");
 }
 
-// --- Requests, to the wire
+// --- To the wire
 
 constexpr uint32_t kShortLimit = 1 << 16;
 
@@ -235,6 +232,7 @@ struct OperationEncoder {
     request->set_table(op.table);
     request->set_batch(static_cast<uint32_t>(op.offsets.size() - 1));
     request->set_averaged(op.averaged);
+    request->mutable_wanted()->assign(op.wanted.begin(), op.wanted.end());
     if (format.packed) {
       EncodePackedIds(op.offsets, op.rows, request->mutable_packed_row_ids());
     } else {
@@ -248,8 +246,8 @@ struct OperationEncoder {
   void operator()(const HeadForwardOp& op) const {
     v1::HeadForward* request = out->mutable_head_forward();
     request->set_table(op.table);
-    EncodeMatrix(static_cast<int64_t>(op.label_offsets.size()) - 1, op.dim, op.hidden,
-                 format.activations, request->mutable_hidden());
+    Encode(static_cast<int64_t>(op.label_offsets.size()) - 1, op.dim, op.hidden,
+           request->mutable_hidden());
     if (format.packed && FitInSixteenBits(op.fingerprints)) {
       EncodeU16s(op.fingerprints, request->mutable_short_fingerprints());
     } else {
@@ -274,13 +272,14 @@ struct OperationEncoder {
     request->set_table(op.table);
     EncodeFloats(op.log_partitions, request->mutable_log_partitions());
     request->set_scale(op.scale);
+    request->set_rectified(op.rectified);
     if (op.learning_rate.has_value()) request->set_learning_rate(*op.learning_rate);
   }
   void operator()(const EmbedBackwardOp& op) const {
     v1::EmbedBackward* request = out->mutable_embed_backward();
     request->set_table(op.table);
     const int64_t batch = op.dim == 0 ? 0 : static_cast<int64_t>(op.gradient.size()) / op.dim;
-    EncodeMatrix(batch, op.dim, op.gradient, format.activations, request->mutable_gradient());
+    Encode(batch, op.dim, op.gradient, request->mutable_gradient());
     if (op.learning_rate.has_value()) request->set_learning_rate(*op.learning_rate);
   }
   void operator()(const DenseGatherOp& op) const {
@@ -297,124 +296,11 @@ struct OperationEncoder {
   void operator()(const Other& op) const {
     EncodeComponentOperation(op, out);
   }
-};
 
-// --- Answers, to the wire
-
-void EncodeRecall(const RecallTop& top, v1::RecallProbe* out) {
-  out->set_sample(top.sample);
-  EncodeRowIds(top.rows, out->mutable_row_ids());
-  EncodeFloats(top.logits, out->mutable_logits());
-  out->mutable_found()->assign(top.found.begin(), top.found.end());
-}
-
-struct ResultEncoder {
-  ActivationType type;
-  v1::StepResponse* out;
-
-  void operator()(const EmbedForwardReply& reply) const {
-    const MatrixReply& m = reply.partial;
-    EncodeMatrix(m.rows, m.cols, m.data, type, out->mutable_embed_forward()->mutable_partial());
-  }
-  void operator()(const HeadForwardReply& reply) const {
-    const HeadForwardOutput& output = reply.output;
-    v1::HeadForwardResult* result = out->mutable_head_forward();
-    EncodeFloats(output.max_logits, result->mutable_max_logits());
-    EncodeFloats(output.exp_sums, result->mutable_exp_sums());
-    EncodeFloats(output.label_logits, result->mutable_label_logits());
-    result->set_active_pairs(output.active_pairs);
-    result->set_distinct_rows(output.distinct_rows);
-    for (const RecallTop& top : output.recall) EncodeRecall(top, result->add_recall_probes());
-  }
-  void operator()(const HeadBackwardReply& reply) const {
-    const MatrixReply& m = reply.hidden_gradient;
-    EncodeMatrix(m.rows, m.cols, m.data, type,
-                 out->mutable_head_backward()->mutable_hidden_gradient());
-    out->mutable_head_backward()->set_rejected_rows(reply.rejected_rows);
-  }
-  void operator()(const EmbedBackwardReply& reply) const {
-    out->mutable_embed_backward()->set_distinct_rows(reply.distinct_rows);
-    out->mutable_embed_backward()->set_rejected_rows(reply.rejected_rows);
-  }
-  void operator()(const DenseGatherReply& reply) const {
-    EncodeRowBlock(reply.rows, ActivationType::kF32, out->mutable_dense_gather()->mutable_rows());
-  }
-  void operator()(const DenseScatterReply&) const { out->mutable_dense_scatter(); }
-  template <typename Other>
-  void operator()(const Other& reply) const {
-    if (EncodeComponentResult(reply, out)) return;
-    // A reply of a command that has messages of its own.
-    EncodeStepError(absl::InternalError("the reply belongs to no step operation"),
-                    out->mutable_error());
+  void Encode(int64_t batch, int64_t dim, absl::Span<const float> data, v1::Matrix* matrix) const {
+    EncodeMatrix(batch, dim, data, {.type = format.activations, .sparse = format.sparse}, matrix);
   }
 };
-
-// --- Answers, from the wire
-
-absl::StatusOr<ReplyBody> Decode(const v1::HeadForwardResult& result) {
-  HeadForwardOutput output;
-  ASSIGN_OR_RETURN(output.max_logits,
-                   DecodeFloats("max_logits", result.max_logits(), {1, kMaxBatch}, Floats::kAny));
-  const Count batch = Count::Exactly(static_cast<int64_t>(output.max_logits.size()));
-  ASSIGN_OR_RETURN(output.exp_sums,
-                   DecodeFloats("exp_sums", result.exp_sums(), batch, Floats::kAny));
-  ASSIGN_OR_RETURN(output.label_logits,
-                   DecodeFloats("label_logits", result.label_logits(),
-                                Count::AtMost(kStepCodecMaxElements), Floats::kAny));
-  output.active_pairs = result.active_pairs();
-  output.distinct_rows = result.distinct_rows();
-  for (const v1::RecallProbe& probe : result.recall_probes()) {
-    RecallTop top;
-    top.sample = probe.sample();
-    ASSIGN_OR_RETURN(top.rows, DecodeRowIds("recall_probes.row_ids", probe.row_ids(),
-                                            Count::AtMost(kMaxRecallRows)));
-    const auto n = static_cast<int64_t>(top.rows.size());
-    ASSIGN_OR_RETURN(top.logits, DecodeFloats("recall_probes.logits", probe.logits(),
-                                              Count::Exactly(n), Floats::kAny));
-    if (static_cast<int64_t>(probe.found().size()) != n || top.sample >= batch.low) {
-      return Refusal(reason::kBadSize, "recall_probes", "contradict themselves");
-    }
-    top.found.assign(probe.found().begin(), probe.found().end());
-    output.recall.push_back(std::move(top));
-  }
-  return HeadForwardReply{.output = std::move(output)};
-}
-
-absl::StatusOr<ReplyBody> DecodeResult(const v1::StepResponse& response) {
-  constexpr Count kAnyBatch = {1, kMaxBatch};
-  constexpr Count kAnyDim = {1, kMaxMatrixSide};
-  switch (response.result_case()) {
-    case v1::StepResponse::kEmbedForward: {
-      EmbedForwardReply reply;
-      ASSIGN_OR_RETURN(reply.partial, DecodeMatrix("partial", response.embed_forward().partial(),
-                                                   kAnyBatch, kAnyDim, Floats::kAny));
-      return reply;
-    }
-    case v1::StepResponse::kHeadForward:
-      return Decode(response.head_forward());
-    case v1::StepResponse::kHeadBackward: {
-      HeadBackwardReply reply;
-      ASSIGN_OR_RETURN(reply.hidden_gradient,
-                       DecodeMatrix("hidden_gradient", response.head_backward().hidden_gradient(),
-                                    kAnyBatch, kAnyDim, Floats::kAny));
-      reply.rejected_rows = response.head_backward().rejected_rows();
-      return reply;
-    }
-    case v1::StepResponse::kEmbedBackward:
-      return EmbedBackwardReply{.distinct_rows = response.embed_backward().distinct_rows(),
-                                .rejected_rows = response.embed_backward().rejected_rows()};
-    case v1::StepResponse::kDenseGather: {
-      DenseGatherReply reply;
-      ASSIGN_OR_RETURN(reply.rows, DecodeRowBlock("rows", response.dense_gather().rows(),
-                                                  kMaxMatrixSide, Floats::kAny));
-      return reply;
-    }
-    case v1::StepResponse::kDenseScatter:
-      return DenseScatterReply{};
-    default:
-      return DecodeComponentResult(response);
-  }
-}
 
 }  // namespace
 
@@ -446,48 +332,6 @@ void EncodeStepRequest(const StepCommand& command, StepFormat format, v1::StepRe
   out->set_step(command.step);
   out->set_first_open_step(command.first_open_step);
   EncodeStepOperation(command.op, format, out);
-}
-
-void EncodeStepResponse(uint64_t sequence, uint64_t generation, const Reply& reply,
-                        ActivationType type, v1::StepResponse* out) {
-  out->set_sequence(sequence);
-  out->set_generation(generation);
-  if (!reply.status.ok()) return EncodeStepError(reply.status, out->mutable_error());
-  std::visit(ResultEncoder{.type = type, .out = out}, reply.body);
-}
-
-absl::StatusOr<StepAnswer> DecodeStepResponse(const v1::StepResponse& response) {
-  StepAnswer answer;
-  answer.sequence = response.sequence();
-  answer.generation = response.generation();
-  if (response.has_error()) {
-    answer.reply.status = DecodeStepError(response.error());
-    return answer;
-  }
-  absl::StatusOr<ReplyBody> body = DecodeResult(response);
-  if (!body.ok()) return BadAnswer(body.status());
-  answer.reply.body = *std::move(body);
-  return answer;
-}
-
-void EncodeStepError(const absl::Status& status, v1::StepError* out) {
-  out->set_code(static_cast<int32_t>(status.code()));
-  out->set_message(ErrorMessageForWire(status.message()));
-  out->set_reason(ReasonOf(status));
-  if (const int64_t pause = RetryAfterMs(status); pause > 0) {
-    EncodeDuration(std::min(absl::Milliseconds(pause), absl::Hours(1)), out->mutable_retry_after());
-  }
-}
-
-absl::Status DecodeStepError(const v1::StepError& error) {
-  absl::StatusCode code = static_cast<absl::StatusCode>(error.code());
-  if (error.code() < 1 || error.code() > 16) code = absl::StatusCode::kUnknown;
-  absl::Status status = error.reason().empty()
-                            ? absl::Status(code, error.message())
-                            : StatusWithReason(code, error.reason(), error.message());
-  const absl::Duration pause = DecodeDuration(error.retry_after());
-  if (pause > absl::ZeroDuration()) SetRetryAfterMs(status, absl::ToInt64Milliseconds(pause));
-  return status;
 }
 
 }  // namespace dslide::wire

@@ -1,4 +1,4 @@
-// The hot path: StepRequest <-> StepCommand and Reply <-> StepResponse.
+// The hot path: StepRequest <-> StepCommand.
 
 #pragma once
 
@@ -6,7 +6,6 @@
 
 #include "absl/status/statusor.h"
 #include "core/protocol/commands.h"
-#include "core/wire/array_codec.h"
 #include "dslide/v1/shard.pb.h"
 
 namespace dslide::wire {
@@ -27,14 +26,17 @@ absl::StatusOr<StepOp> DecodeStepOperation(const v1::StepRequest& request);
 // weigh the targets of labels.
 inline constexpr char kAveragedRows[] = "averaged-rows";
 inline constexpr char kLabelWeights[] = "label-weights";
-// The capability of shards that read packed requests.
+// The capabilities of shards that read packed requests, and matrices without their zeros.
 inline constexpr char kPackedSteps[] = "packed-steps";
+inline constexpr char kSparseMatrices[] = "sparse-matrices";
 
 struct StepFormat {
   ActivationType activations = ActivationType::kF32;  // of the model
   // Ids as varints (sample_ids.h), fingerprints in 16 bits where they fit: only for shards with
   // kPackedSteps.
   bool packed = false;
+  // Activations and gradients without their zeros: only for shards with kSparseMatrices.
+  bool sparse = false;
 };
 
 // Inverse of DecodeStep up to the rounding of activations.
@@ -42,24 +44,5 @@ void EncodeStepRequest(const StepCommand& command, StepFormat format, v1::StepRe
 
 // The operation alone.
 void EncodeStepOperation(const StepOp& op, StepFormat format, v1::StepRequest* out);
-
-// The answer to the request with that sequence: the reply's result, or its status as a StepError.
-// A reply of another command than a step operation is a bug and answered with INTERNAL.
-void EncodeStepResponse(uint64_t sequence, uint64_t generation, const Reply& reply,
-                        ActivationType type, v1::StepResponse* out);
-
-struct StepAnswer {
-  uint64_t sequence = 0;
-  uint64_t generation = 0;
-  Reply reply;  // its status carries reason word and pause
-};
-
-// Errors: Internal when the answer contradicts itself. An error that the shard answered is no error
-// of this function but the reply's status.
-absl::StatusOr<StepAnswer> DecodeStepResponse(const v1::StepResponse& response);
-
-// An error as it travels inside a StepResponse, and back. `status` is not OK.
-void EncodeStepError(const absl::Status& status, v1::StepError* out);
-absl::Status DecodeStepError(const v1::StepError& error);
 
 }  // namespace dslide::wire

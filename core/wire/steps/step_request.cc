@@ -9,7 +9,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "core/wire/steps/step_codec.h"
 

@@ -1,5 +1,7 @@
 #include "core/wire/steps/step_size.h"
 
+#include "core/wire/steps/step_answer_codec.h"
+
 namespace dslide::wire {
 namespace {
 

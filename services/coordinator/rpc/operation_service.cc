@@ -8,7 +8,7 @@
 #include "core/protocol/reason_words.h"
 #include "core/wire/cluster_status_codec.h"
 #include "core/wire/durations.h"
-#include "core/wire/steps/step_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "services/common/unary.h"
 #include "services/coordinator/rpc/coordinator_service.h"
 #include "services/coordinator/rpc/page.h"

@@ -10,9 +10,9 @@
 #include "core/protocol/job_work.h"
 #include "core/protocol/reason_words.h"
 #include "core/system/log.h"
+#include "core/wire/arrays/explicit_rows_codec.h"
 #include "core/wire/control_codec.h"
 #include "core/wire/envelope_codec.h"
-#include "core/wire/explicit_rows_codec.h"
 #include "core/wire/log/logged_command.h"
 #include "core/wire/row_codec.h"
 #include "core/wire/steps/read_codec.h"
@@ -24,6 +24,13 @@
 #include "services/shard/rpc/unary_call_service.h"
 
 namespace dslide::shard {
+namespace {
+
+constexpr const char* kStepCapabilities[] = {wire::kPackedSteps, wire::kSparseMatrices,
+                                             wire::kExplicitRows, wire::kAveragedRows,
+                                             wire::kLabelWeights};
+
+}  // namespace
 
 ShardServiceImpl::ShardServiceImpl(ShardServiceOptions options, Sequencer* sequencer,
                                    ShardMetrics* shard_metrics, ModelCheckpoints* store,
@@ -85,10 +92,10 @@ grpc::ServerUnaryReactor* ShardServiceImpl::GetServerInfo(grpc::CallbackServerCo
   response->set_topology_version(shared_.topology_version);
   response->set_max_message_bytes(options_.max_message_bytes);
   for (const char* word : {"gather-by-fingerprint", "scatter-assign", "tail-corrected-softmax",
-                           wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows,
-                           wire::kLabelWeights, wire::kReads, wire::kLoadRows}) {
+                           wire::kReads, wire::kLoadRows}) {
     response->add_capabilities(word);
   }
+  for (const char* word : kStepCapabilities) response->add_capabilities(word);
   if (shared_.store != nullptr) response->add_capabilities("checkpoint");
   if (participant_ != nullptr) response->add_capabilities("cluster-checkpoint");
   call->record().Sent(response->ByteSizeLong());
@@ -184,10 +191,7 @@ grpc::ServerUnaryReactor* ShardServiceImpl::Hello(grpc::CallbackServerContext* c
                      {{"lost", lost}});
         }
         wire::EncodeHello(reply, response);
-        for (const char* word :
-             {wire::kPackedSteps, wire::kExplicitRows, wire::kAveragedRows, wire::kLabelWeights}) {
-          response->add_capabilities(word);
-        }
+        for (const char* word : kStepCapabilities) response->add_capabilities(word);
         return response->ByteSizeLong();
       },
       LogOf(wire::LoggedKind::kHello, *request));

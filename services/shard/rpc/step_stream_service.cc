@@ -5,7 +5,7 @@
 #include "core/base/reason.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/log/logged_command.h"
-#include "core/wire/steps/step_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_request.h"
 
 namespace dslide::shard {

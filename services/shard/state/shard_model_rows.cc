@@ -11,7 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
 #include "core/engine/rows/aligned_floats.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "services/shard/state/refusal.h"
 #include "services/shard/state/shard_model.h"
 

@@ -22,6 +22,27 @@ absl::Status CheckDim(const ShardTable& table, int64_t dim) {
                                                 table.spec.name, "\" has ", table.spec.dim));
 }
 
+// Leaves the sums that are wanted. wanted: [rows, (cols + 7) / 8].
+void KeepWanted(absl::Span<const uint8_t> wanted, MatrixReply& sums) {
+  const int64_t stride = (sums.cols + 7) / 8;
+  for (int64_t row = 0; row < sums.rows; ++row) {
+    const uint8_t* const bits = wanted.data() + row * stride;
+    float* const mine = sums.data.data() + row * sums.cols;
+    for (int64_t c = 0; c < sums.cols; ++c) {
+      mine[c] = (bits[c / 8] >> (c % 8) & 1) != 0 ? mine[c] : 0.0f;
+    }
+  }
+  sums.sparse = true;
+}
+
+// What a rectifier passes on: 0 where it gave 0. hidden: [rows, cols].
+void Rectify(absl::Span<const float> hidden, MatrixReply& gradient) {
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    if (hidden[i] == 0.0f) gradient.data[i] = 0.0f;
+  }
+  gradient.sparse = true;
+}
+
 absl::Status CheckBatch(int64_t batch, int64_t expected, absl::string_view field) {
   if (batch == expected) return absl::OkStatus();
   return Refuse(reason::kWrongBatch,
@@ -42,6 +63,12 @@ absl::StatusOr<EmbedForwardReply> ShardModel::EmbedForward(EmbedForwardOp op,
   const int64_t batch = static_cast<int64_t>(op.offsets.size()) - 1;
   RETURN_IF_ERROR(CheckStepReply(batch, table->spec.dim));
   RETURN_IF_ERROR(CheckMagnitude("values", op.values));
+  const int64_t wanted_bytes = batch * ((table->spec.dim + 7) / 8);
+  if (!op.wanted.empty() && static_cast<int64_t>(op.wanted.size()) != wanted_bytes) {
+    return Refuse(reason::kBadSize,
+                  absl::StrCat("wanted has ", op.wanted.size(), " bytes for ", batch,
+                               " samples, must have ", wanted_bytes, " or none"));
+  }
   ASSIGN_OR_RETURN(features.rows, ToLocal(*table, op.rows));
   const std::vector<uint32_t> origin = SortInSamples(op.offsets, features.rows);
   features.values = InOrderOf(origin, op.values);
@@ -53,6 +80,7 @@ absl::StatusOr<EmbedForwardReply> ShardModel::EmbedForward(EmbedForwardOp op,
   const ScopedStage stage(stages_, Stage::kEmbedForward);
   table->embedding->Forward(features, op.averaged, parallelism_,
                             absl::MakeSpan(reply.partial.data));
+  if (!op.wanted.empty()) KeepWanted(op.wanted, reply.partial);
   return reply;
 }
 
@@ -171,6 +199,7 @@ absl::StatusOr<HeadBackwardReply> ShardModel::HeadBackward(const HeadBackwardOp&
   reply.rejected_rows =
       table->head->Backward(context, op.log_partitions, op.scale, bound_, parallelism_,
                             absl::MakeSpan(reply.hidden_gradient.data), op.learning_rate);
+  if (op.rectified) Rectify(context.batch.hidden, reply.hidden_gradient);
   counters_.rejected_rows += reply.rejected_rows;
   CountUpdate(*table);
   return reply;

@@ -110,6 +110,11 @@ class StepPipeline:
         self._streams[shard].send(step.step, first_open, **operation)
         step.expected.append(shard)
 
+    def _matrix(self, x: F32) -> common_pb2.Matrix:
+        """In the form that all shards read, as one message goes to each of them."""
+        sparse = all(stream.sparse for stream in self._streams)
+        return arrays.matrix(x, bf16=self._network.bf16, sparse=sparse)
+
     def _answers(self, step: Step) -> list[shard_pb2.StepResponse]:
         answers = [self._streams[shard].receive() for shard in step.expected]
         step.expected.clear()
@@ -184,7 +189,7 @@ class StepPipeline:
         hidden = step.activations[-1]
         request = shard_pb2.HeadForward(
             table=self._network.head.name,
-            hidden=arrays.matrix(hidden, bf16=self._network.bf16),
+            hidden=self._matrix(hidden),
             label_targets=batch.targets.astype("<f4").tobytes(),
         )
         prints = None
@@ -219,6 +224,7 @@ class StepPipeline:
             scale=float(np.float32(1) / np.float32(len(step.batch.points))),
             log_partitions=loss.log_partitions.astype("<f4").tobytes(),
             learning_rate=learning_rate(self._network.head.optimizer, step.batch.job_step),
+            rectified=True,
         )
         step.stage, step.exchange = "head_backward", self._exchange()
         for shard in range(len(self._streams)):
@@ -256,7 +262,7 @@ class StepPipeline:
                     )
         request = shard_pb2.EmbedBackward(
             table=network.embedding.name,
-            gradient=arrays.matrix(gradient, bf16=network.bf16),
+            gradient=self._matrix(gradient),
             learning_rate=learning_rate(network.embedding.optimizer, step.batch.job_step),
         )
         for shard in range(len(self._streams)):

@@ -65,6 +65,7 @@ class ShardStream:
         self._last_resent = 0  # on this connection, the last that was held
         self._failure: InternalError | None = None  # of the whole stream, for good
         self.packed = False
+        self.sparse = False
         self.reconnects = 0
         self._hello()
         self._connect()
@@ -251,6 +252,7 @@ class ShardStream:
         )
         check_greeting(hello, self._next_sequence, self._confirmed, self._peer.name)
         self.packed = "packed-steps" in hello.capabilities
+        self.sparse = "sparse-matrices" in hello.capabilities
         if hello.generation != self._generation:
             self._generation = hello.generation
             for sent in self._unanswered:

@@ -40,14 +40,29 @@ def ids(data: Bytes) -> U32:
     return np.frombuffer(data, dtype="<u4")
 
 
-def matrix(x: F32, *, bf16: bool = False) -> common_pb2.Matrix:
-    """The message of a float32 array, [rows, cols]; bf16: rounded to that."""
-    return common_pb2.Matrix(
+def matrix(x: F32, *, bf16: bool = False, sparse: bool = False) -> common_pb2.Matrix:
+    """The message of a float32 array, [rows, cols].
+
+    bf16: rounded to that. sparse: without zeros where that is shorter, for shards that say
+    "sparse-matrices".
+    """
+    message = common_pb2.Matrix(
         rows=x.shape[0],
         cols=x.shape[1],
         element_type=common_pb2.ELEMENT_TYPE_BF16 if bf16 else common_pb2.ELEMENT_TYPE_F32,
-        data=(to_bf16(x).astype("<u2") if bf16 else x.astype("<f4", copy=False)).tobytes(),
     )
+    numbers = x
+    if sparse:
+        # By their bits: a -0 stays.
+        is_there = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32) != 0
+        bits = np.packbits(is_there, axis=1, bitorder="little")
+        size = 2 if bf16 else 4
+        if bits.size + size * np.count_nonzero(is_there) < size * x.size:
+            numbers = x[is_there]
+            message.present = bits.tobytes()
+    data = to_bf16(numbers).astype("<u2") if bf16 else numbers.astype("<f4", copy=False)
+    message.data = data.tobytes()
+    return message
 
 
 def from_matrix(message: common_pb2.Matrix) -> F32:
@@ -56,7 +71,13 @@ def from_matrix(message: common_pb2.Matrix) -> F32:
         numbers = from_bf16(np.frombuffer(message.data, dtype="<u2"))
     else:
         numbers = floats(message.data)
-    return numbers.reshape(message.rows, message.cols)
+    if not message.present:
+        return numbers.reshape(message.rows, message.cols)
+    bits = np.frombuffer(message.present, dtype=np.uint8).reshape(message.rows, -1)
+    is_there = np.unpackbits(bits, axis=1, count=message.cols, bitorder="little").astype(bool)
+    full = np.zeros(is_there.shape, dtype=np.float32)
+    full[is_there] = numbers
+    return full
 
 
 def pack_ids(offsets: npt.NDArray[np.int64], rows: npt.NDArray[np.integer]) -> bytes:

@@ -85,7 +85,7 @@ class FakeShard final : public v1::ShardService::Service {
     absl::MutexLock lock(&mu_);
     return acknowledged_;
   }
-  // Requests with packed ids.
+  // Requests with packed ids, or with gradients without their zeros.
   int packed() const { return packed_; }
 
   grpc::Status Hello(grpc::ServerContext*, const v1::HelloRequest* request,
@@ -133,6 +133,7 @@ class FakeShard final : public v1::ShardService::Service {
     const uint64_t sequence = request.envelope().sequence();
     arrivals_.push_back(sequence);
     if (!request.embed_forward().packed_row_ids().empty()) ++packed_;
+    if (!request.embed_backward().gradient().present().empty()) ++packed_;
     response->set_sequence(sequence);
     response->set_generation(generation_);
     const bool breaks = sequence == break_at_;

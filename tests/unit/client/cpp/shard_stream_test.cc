@@ -99,6 +99,19 @@ TEST_F(ShardStreamTest, PacksRequestsForShardsThatReadThem) {
   EXPECT_EQ(fake_.packed(), 1);
 }
 
+TEST_F(ShardStreamTest, LeavesZerosOutForShardsThatReadSuchMatrices) {
+  const StepOp op = EmbedBackwardOp{.table = "in", .dim = 8, .gradient = std::vector<float>(8)};
+  const auto stream = Open();
+  EXPECT_EQ(Answer(stream->Send(1, 1, op)), 1);
+  EXPECT_EQ(fake_.packed(), 0) << "a shard that does not say so";
+  fake_.Announce({"sparse-matrices"});
+  fake_.BreakAt(2, false);
+  EXPECT_EQ(Answer(stream->Send(2, 2, op)), 2);
+  EXPECT_EQ(fake_.packed(), 0) << "what was unanswered is sent unchanged";
+  EXPECT_EQ(Answer(stream->Send(3, 3, op)), 3);
+  EXPECT_EQ(fake_.packed(), 1);
+}
+
 TEST_F(ShardStreamTest, SendsNoExplicitRowsToShardsThatWouldLeaveThemOut) {
   HeadForwardOp op;
   op.table = "out";

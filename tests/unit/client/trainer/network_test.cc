@@ -153,6 +153,24 @@ TEST(ActivateTest, DropoutIsAFunctionOfThePointNotOfItsPlace) {
   EXPECT_NE(next_epoch, b);
 }
 
+TEST(ActivateTest, KeptUnitsAreThoseThatDropoutLeaves) {
+  constexpr int64_t kWidth = 13;
+  const std::vector<int64_t> points = {100, 7, 3};
+  for (const int64_t layer : {0, 1}) {
+    const HiddenDropout dropout{0.4, 9, 2, points};
+    std::vector<float> x(3 * kWidth, 1.0f);
+    Activate(dropout, layer, kWidth, false, {1}, x);
+    const std::vector<uint8_t> kept = KeptUnits(dropout, layer, kWidth, {2});
+    ASSERT_EQ(kept.size(), 6u);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const size_t unit = i % kWidth;
+      EXPECT_EQ(kept[i / kWidth * 2 + unit / 8] >> (unit % 8) & 1, x[i] > 0 ? 1 : 0) << i;
+    }
+    EXPECT_EQ(kept[1] >> 5, 0) << "behind the last unit";
+  }
+  EXPECT_TRUE(KeptUnits({.points = points}, 0, kWidth, {1}).empty());
+}
+
 TEST(ActivateTest, CutsNegativesAndRounds) {
   std::vector<float> x = {-1.0f, 1.00390625f, 0.0f};  // 1 + 2^-8 is halfway: rounds to even
   Activate({}, 0, 3, true, {1}, x);

@@ -8,6 +8,7 @@
 
 #include "core/base/reason.h"
 #include "core/protocol/reason_words.h"
+#include "core/wire/arrays/matrix_codec.h"
 #include "core/wire/bulk/bulk_codec.h"
 #include "core/wire/envelope_codec.h"
 #include "tests/unit/core/wire/wire_samples.h"
@@ -378,7 +379,7 @@ TEST(TopKCodecTest, BadRequestsAreRefused) {
   bad.clear_hidden();
   EXPECT_EQ(ReasonOf(DecodeTopKRequest(bad).status()), reason::kBadEnum);
   bad = good;
-  EncodeMatrix(60000, 1, std::vector<float>(60000), ActivationType::kF32, bad.mutable_hidden());
+  EncodeMatrix(60000, 1, std::vector<float>(60000), {}, bad.mutable_hidden());
   bad.set_k(1024);
   EXPECT_EQ(ReasonOf(DecodeTopKRequest(bad).status()), reason::kOverLimit);
 }

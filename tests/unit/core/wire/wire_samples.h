@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/protocol/commands.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 
 namespace dslide::wire {
 

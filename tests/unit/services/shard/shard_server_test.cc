@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/bulk/bulk_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "tests/unit/services/shard/shard_server_fixture.h"
 
 namespace dslide::shard {

@@ -199,7 +199,11 @@ type Matrix struct {
 	Cols        uint32      `protobuf:"varint,2,opt,name=cols,proto3" json:"cols,omitempty"`
 	ElementType ElementType `protobuf:"varint,3,opt,name=element_type,json=elementType,proto3,enum=dslide.v1.ElementType" json:"element_type,omitempty"`
 	// rows * cols elements, row-major, little-endian. Finite.
-	Data          []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	Data []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	// A matrix without its zeros, in steps alone, where HelloResponse says "sparse-matrices": u8[rows *
+	// ceil(cols / 8)], for each row bit c % 8 of byte c / 8 says whether `data` has column c; what it
+	// has not is 0. Bits behind the last column are 0. At most 2,097,152 elements. Empty: all are there.
+	Present       []byte `protobuf:"bytes,5,opt,name=present,proto3" json:"present,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -258,6 +262,13 @@ func (x *Matrix) GetElementType() ElementType {
 func (x *Matrix) GetData() []byte {
 	if x != nil {
 		return x.Data
+	}
+	return nil
+}
+
+func (x *Matrix) GetPresent() []byte {
+	if x != nil {
+		return x.Present
 	}
 	return nil
 }
@@ -413,12 +424,13 @@ const file_dslide_v1_common_proto_rawDesc = "" +
 	"generation\x18\x05 \x01(\x04R\n" +
 	"generation\x12)\n" +
 	"\x10topology_version\x18\x06 \x01(\x04R\x0ftopologyVersion\x12\x14\n" +
-	"\x05model\x18\a \x01(\tR\x05model\"\x7f\n" +
+	"\x05model\x18\a \x01(\tR\x05model\"\x99\x01\n" +
 	"\x06Matrix\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x12\n" +
 	"\x04cols\x18\x02 \x01(\rR\x04cols\x129\n" +
 	"\felement_type\x18\x03 \x01(\x0e2\x16.dslide.v1.ElementTypeR\velementType\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"f\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x18\n" +
+	"\apresent\x18\x05 \x01(\fR\apresent\"f\n" +
 	"\bRowBlock\x12\x17\n" +
 	"\arow_ids\x18\x01 \x01(\fR\x06rowIds\x12)\n" +
 	"\x06values\x18\x02 \x01(\v2\x11.dslide.v1.MatrixR\x06values\x12\x16\n" +

@@ -920,7 +920,10 @@ type EmbedForward struct {
 	// distance from the one before it, less 1.
 	PackedRowIds []byte `protobuf:"bytes,6,opt,name=packed_row_ids,json=packedRowIds,proto3" json:"packed_row_ids,omitempty"`
 	// Sums of averaged rows, where the table keeps averages: for predictions.
-	Averaged      bool `protobuf:"varint,7,opt,name=averaged,proto3" json:"averaged,omitempty"`
+	Averaged bool `protobuf:"varint,7,opt,name=averaged,proto3" json:"averaged,omitempty"`
+	// u8[B * ceil(dim / 8)], bits as in Matrix.present: the sums that are wanted, as dropout keeps
+	// them. The others are answered as 0, without which the matrix may travel. Empty: all.
+	Wanted        []byte `protobuf:"bytes,8,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1002,6 +1005,13 @@ func (x *EmbedForward) GetAveraged() bool {
 		return x.Averaged
 	}
 	return false
+}
+
+func (x *EmbedForward) GetWanted() []byte {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
 }
 
 type EmbedForwardResult struct {
@@ -1383,7 +1393,10 @@ type HeadBackward struct {
 	// The loss is `scale` times the sum over the samples; 1 / B for the mean. (0, 1].
 	Scale float32 `protobuf:"fixed32,3,opt,name=scale,proto3" json:"scale,omitempty"`
 	// Of this update; times weight_decay below 1. Absent: the model's own, by its schedule.
-	LearningRate  *float64 `protobuf:"fixed64,4,opt,name=learning_rate,json=learningRate,proto3,oneof" json:"learning_rate,omitempty"`
+	LearningRate *float64 `protobuf:"fixed64,4,opt,name=learning_rate,json=learningRate,proto3,oneof" json:"learning_rate,omitempty"`
+	// The hidden gradient is wanted where `hidden` was not 0, as a rectifier passes it on. Elsewhere
+	// it is answered as 0, and the matrix has no zeros where that is shorter.
+	Rectified     bool `protobuf:"varint,5,opt,name=rectified,proto3" json:"rectified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1444,6 +1457,13 @@ func (x *HeadBackward) GetLearningRate() float64 {
 		return *x.LearningRate
 	}
 	return 0
+}
+
+func (x *HeadBackward) GetRectified() bool {
+	if x != nil {
+		return x.Rectified
+	}
+	return false
 }
 
 type HeadBackwardResult struct {
@@ -5944,7 +5964,7 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\n" +
 	"score_rows\x18\x15 \x01(\v2\x1a.dslide.v1.ScoreRowsResultH\x00R\tscoreRows\x128\n" +
 	"\tload_rows\x18\x16 \x01(\v2\x19.dslide.v1.LoadRowsResultH\x00R\bloadRowsB\b\n" +
-	"\x06result\"\xd4\x01\n" +
+	"\x06result\"\xec\x01\n" +
 	"\fEmbedForward\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\rR\x05batch\x12%\n" +
@@ -5952,7 +5972,8 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\arow_ids\x18\x04 \x01(\fR\x06rowIds\x12\x16\n" +
 	"\x06values\x18\x05 \x01(\fR\x06values\x12$\n" +
 	"\x0epacked_row_ids\x18\x06 \x01(\fR\fpackedRowIds\x12\x1a\n" +
-	"\baveraged\x18\a \x01(\bR\baveraged\"A\n" +
+	"\baveraged\x18\a \x01(\bR\baveraged\x12\x16\n" +
+	"\x06wanted\x18\b \x01(\fR\x06wanted\"A\n" +
 	"\x12EmbedForwardResult\x12+\n" +
 	"\apartial\x18\x01 \x01(\v2\x11.dslide.v1.MatrixR\apartial\"\x8f\x04\n" +
 	"\vHeadForward\x12\x14\n" +
@@ -5982,12 +6003,13 @@ const file_dslide_v1_shard_proto_rawDesc = "" +
 	"\x06sample\x18\x01 \x01(\rR\x06sample\x12\x17\n" +
 	"\arow_ids\x18\x02 \x01(\fR\x06rowIds\x12\x16\n" +
 	"\x06logits\x18\x03 \x01(\fR\x06logits\x12\x14\n" +
-	"\x05found\x18\x04 \x01(\fR\x05found\"\x9d\x01\n" +
+	"\x05found\x18\x04 \x01(\fR\x05found\"\xbb\x01\n" +
 	"\fHeadBackward\x12\x14\n" +
 	"\x05table\x18\x01 \x01(\tR\x05table\x12%\n" +
 	"\x0elog_partitions\x18\x02 \x01(\fR\rlogPartitions\x12\x14\n" +
 	"\x05scale\x18\x03 \x01(\x02R\x05scale\x12(\n" +
-	"\rlearning_rate\x18\x04 \x01(\x01H\x00R\flearningRate\x88\x01\x01B\x10\n" +
+	"\rlearning_rate\x18\x04 \x01(\x01H\x00R\flearningRate\x88\x01\x01\x12\x1c\n" +
+	"\trectified\x18\x05 \x01(\bR\trectifiedB\x10\n" +
 	"\x0e_learning_rate\"u\n" +
 	"\x12HeadBackwardResult\x12:\n" +
 	"\x0fhidden_gradient\x18\x01 \x01(\v2\x11.dslide.v1.MatrixR\x0ehiddenGradient\x12#\n" +

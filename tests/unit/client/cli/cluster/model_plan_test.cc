@@ -140,18 +140,30 @@ TEST(ModelPlanTest, CountsTheBytesOfAStep) {
   input.spec.activations = ActivationType::kBf16;
   const auto bf16 = MakePlan(input);
   ASSERT_TRUE(f32.ok() && bf16.ok());
-  // Four matrices of 256 x 128: two to the shard, two back. The rest stays in f32.
-  EXPECT_NEAR(f32->wire.request_bytes - bf16->wire.request_bytes, 2 * 256 * 128 * 2, 16);
-  EXPECT_NEAR(f32->wire.reply_bytes - bf16->wire.reply_bytes, 2 * 256 * 128 * 2, 16);
+  // Matrices of 256 x 128: two to the shard, of which half is 0, and two back, of which half of one
+  // is. The rest stays in f32.
+  constexpr int64_t kMatrix = 256 * 128;
+  EXPECT_NEAR(f32->wire.request_bytes - bf16->wire.request_bytes, kMatrix * 2, 16);
+  EXPECT_NEAR(f32->wire.reply_bytes - bf16->wire.reply_bytes, kMatrix * 3, 16);
   // 65 features a sample over 4 shards, each a value and an id packed in 2 bytes; 12 fingerprints
   // of 2 bytes; 4 labels over 4 shards, in 3 bytes; two counts, target, log-partition; and
   // less than 400 bytes of framing.
   const int64_t arrays = 256 * 65 * (4 + 2) / 4 + 256 * (12 * 2 + 3 + 2 + 4 + 4);
-  EXPECT_NEAR(bf16->wire.request_bytes, 2 * 256 * 128 * 2 + arrays, 400);
+  constexpr int64_t kBits = kMatrix / 8;
+  EXPECT_NEAR(bf16->wire.request_bytes, kMatrix * 2 + 2 * kBits + arrays, 400);
+  EXPECT_NEAR(bf16->wire.reply_bytes, kMatrix * 3 + kBits + 256 * (4 + 4 + 4), 400);
   EXPECT_EQ(bf16->wire.step_bytes, 4 * (bf16->wire.request_bytes + bf16->wire.reply_bytes));
   EXPECT_EQ(bf16->wire.dense_step_bytes, 8 * bf16->parameters);
   EXPECT_NEAR(bf16->wire.max_steps_per_second,
               1e9 / 8 / (4.0 * static_cast<double>(bf16->wire.request_bytes)), 1e-6);
+  // Dropout halves what is there; the sums that it keeps are asked for and come back with bits.
+  input.spec.training.hidden_dropout = 0.5;
+  const auto dropped = MakePlan(input);
+  ASSERT_TRUE(dropped.ok()) << dropped.status();
+  EXPECT_NEAR(bf16->wire.request_bytes - dropped->wire.request_bytes, kMatrix - kBits, 16);
+  EXPECT_NEAR(bf16->wire.reply_bytes - dropped->wire.reply_bytes, kMatrix * 3 / 2 - kBits, 16);
+  // What a message may hold is counted whole.
+  EXPECT_GE(dropped->wire.largest_message_bytes, bf16->wire.largest_message_bytes);
 }
 
 TEST(ModelPlanTest, SaysWhichBatchCanBeSent) {

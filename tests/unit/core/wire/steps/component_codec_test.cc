@@ -9,6 +9,7 @@
 #include "core/base/reason.h"
 #include "core/protocol/reason_words.h"
 #include "core/wire/steps/read_codec.h"
+#include "core/wire/steps/step_answer_codec.h"
 #include "core/wire/steps/step_codec.h"
 #include "tests/unit/core/wire/steps/decoded_step.h"
 #include "tests/unit/core/wire/wire_samples.h"

@@ -10,7 +10,7 @@
 
 #include "core/base/retry_after.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "services/shard/state/core_state.h"
 #include "tests/unit/services/shard/state/shard_core_fixture.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/base/retry_after.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "tests/unit/services/shard/state/shard_core_fixture.h"
 
 namespace dslide::shard {
@@ -36,6 +36,54 @@ TEST_F(ShardCoreTest, AWholeStepChangesTheRows) {
   for (const auto& table : std::get<DescribeModelReply>(answer.reply->body).tables) {
     EXPECT_EQ(table.applied_steps, 1) << table.name;
     EXPECT_NE(table.digest, 0u);
+  }
+}
+
+TEST_F(ShardCoreTest, SumsThatAreNotWantedAreZero) {
+  EmbedForwardOp op = trainer_.EmbedForward();
+  const auto sums = [&] {
+    const Answer answer = Must(op, 1);
+    return std::get<EmbedForwardReply>(answer.reply->body).partial;
+  };
+  const MatrixReply whole = sums();
+  EXPECT_FALSE(whole.sparse);
+  constexpr int64_t kBytes = (kSampleDim + 7) / 8;
+  for (int64_t i = 0; i < 4 * kBytes; ++i) op.wanted.push_back(static_cast<uint8_t>(0x53 + 7 * i));
+  const MatrixReply some = sums();
+  EXPECT_TRUE(some.sparse);
+  ASSERT_EQ(some.data.size(), whole.data.size());
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t c = 0; c < kSampleDim; ++c) {
+      const bool is_wanted = (op.wanted[i * kBytes + c / 8] >> (c % 8) & 1) != 0;
+      const float sum = whole.data[i * kSampleDim + c];
+      EXPECT_NE(sum, 0.0f);
+      EXPECT_EQ(some.data[i * kSampleDim + c], is_wanted ? sum : 0.0f) << i << " " << c;
+    }
+  }
+}
+
+TEST_F(ShardCoreTest, ARectifiedGradientIsTheWholeOneWhereHiddenIsNotZero) {
+  HeadForwardOp forward = trainer_.HeadForward();
+  for (size_t i = 0; i < forward.hidden.size(); ++i) {
+    if (i % 3 != 0) forward.hidden[i] = 0.0f;
+  }
+  // A step that changes nothing shows the whole gradient of the same rows.
+  HeadBackwardOp backward = trainer_.HeadBackward();
+  backward.learning_rate = 0.0;
+  const auto gradient = [&](bool rectified) {
+    Must(forward, 1);
+    backward.rectified = rectified;
+    const Answer answer = Must(backward, 1);
+    return std::get<HeadBackwardReply>(answer.reply->body).hidden_gradient;
+  };
+  const MatrixReply whole = gradient(false);
+  const MatrixReply rectified = gradient(true);
+  EXPECT_FALSE(whole.sparse);
+  EXPECT_TRUE(rectified.sparse);
+  ASSERT_EQ(rectified.data.size(), whole.data.size());
+  for (size_t i = 0; i < whole.data.size(); ++i) {
+    EXPECT_NE(whole.data[i], 0.0f) << i;
+    EXPECT_EQ(rectified.data[i], forward.hidden[i] == 0.0f ? 0.0f : whole.data[i]) << i;
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "core/base/retry_after.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 #include "tests/unit/services/shard/state/shard_core_fixture.h"
 
 namespace dslide::shard {
@@ -69,6 +69,11 @@ TEST_F(ShardRefusalTest, EveryRefusalLeavesTheDigest) {
       {reason::kBadOffsets, step([&] {
          EmbedForwardOp op = trainer_.EmbedForward();
          op.offsets.back() += 1;
+         return op;
+       })},
+      {reason::kBadSize, step([&] {
+         EmbedForwardOp op = trainer_.EmbedForward();
+         op.wanted.assign(3, 0xff);
          return op;
        })},
       {reason::kNoContext, step([&] { return trainer_.EmbedBackward(); })},

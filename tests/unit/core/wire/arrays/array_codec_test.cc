@@ -1,4 +1,4 @@
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,59 +108,6 @@ TEST(ArrayCodecTest, IdsOfDifferentSamplesNeedNotAscend) {
   EXPECT_TRUE(CheckAscendingInSamples("x", offsets, rows).ok());
   const std::vector<RowId> bad = {RowId(5), RowId(9), RowId(2), RowId(2)};
   EXPECT_EQ(ReasonOf(CheckAscendingInSamples("x", offsets, bad)), reason::kNotAscending);
-}
-
-TEST(MatrixCodecTest, BothElementTypesComeBack) {
-  const std::vector<float> data = {1.0f, -2.5f, 0.0f, 3.14159f, 1e-3f, -7.0f};
-  v1::Matrix matrix;
-  EncodeMatrix(2, 3, data, ActivationType::kF32, &matrix);
-  EXPECT_EQ(matrix.data().size(), 24u);
-  const auto exact =
-      DecodeMatrix("x", matrix, Count::Exactly(2), Count::Exactly(3), Floats::kBounded);
-  ASSERT_TRUE(exact.ok()) << exact.status();
-  EXPECT_EQ(exact->data, data);
-  EXPECT_EQ(exact->rows, 2);
-  EXPECT_EQ(exact->cols, 3);
-
-  EncodeMatrix(2, 3, data, ActivationType::kBf16, &matrix);
-  EXPECT_EQ(matrix.data().size(), 12u);
-  const auto rounded =
-      DecodeMatrix("x", matrix, Count::AtMost(2), Count::AtMost(3), Floats::kBounded);
-  ASSERT_TRUE(rounded.ok()) << rounded.status();
-  for (size_t i = 0; i < data.size(); ++i) {
-    // 8 bits of mantissa, rounded to nearest.
-    EXPECT_LE(std::abs(rounded->data[i] - data[i]), std::abs(data[i]) / 256) << i;
-  }
-}
-
-TEST(MatrixCodecTest, WhatDoesNotFitTogetherIsRefused) {
-  v1::Matrix good;
-  EncodeMatrix(2, 3, std::vector<float>(6), ActivationType::kF32, &good);
-  const auto decode = [](const v1::Matrix& matrix) {
-    return DecodeMatrix("hidden", matrix, {1, kMaxBatch}, {1, kMaxMatrixSide}, Floats::kBounded);
-  };
-  ASSERT_TRUE(decode(good).ok());
-  v1::Matrix bad = good;
-  bad.set_element_type(v1::ELEMENT_TYPE_UNSPECIFIED);
-  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadEnum);
-  bad = good;
-  bad.set_rows(3);
-  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadSize);
-  bad = good;
-  bad.set_rows(0);
-  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadSize);
-  bad = good;
-  bad.set_cols(65537);
-  EXPECT_EQ(ReasonIn(decode(bad)), reason::kOverLimit);
-  bad = good;
-  // The product would wrap around in 32 bits.
-  bad.set_rows(65536);
-  bad.set_cols(65536);
-  EXPECT_EQ(ReasonIn(decode(bad)), reason::kBadSize);
-  bad = good;
-  bad.set_element_type(v1::ELEMENT_TYPE_BF16);
-  bad.set_data(ArrayBytes({0x80, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));  // infinity
-  EXPECT_EQ(ReasonIn(decode(bad)), reason::kNotFinite);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "core/wire/explicit_rows_codec.h"
+#include "core/wire/arrays/explicit_rows_codec.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,8 +8,8 @@
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
-#include "core/wire/sample_ids.h"
+#include "core/wire/arrays/array_codec.h"
+#include "core/wire/arrays/sample_ids.h"
 
 namespace dslide::wire {
 namespace {

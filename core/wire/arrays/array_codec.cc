@@ -1,11 +1,10 @@
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 
 #include <bit>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/bfloat16.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
@@ -16,12 +15,7 @@ namespace {
 
 // Arrays are copied as they lie in memory.
 static_assert(std::endian::native == std::endian::little);
-static_assert(sizeof(RowId) == 4 && sizeof(BFloat16) == 2);
-
-std::string CountText(Count count) {
-  if (count.low == count.high) return absl::StrCat(count.low);
-  return absl::StrCat(count.low, " to ", count.high);
-}
+static_assert(sizeof(RowId) == 4);
 
 template <typename T>
 std::vector<T> Copied(const std::string& bytes, int64_t n) {
@@ -35,35 +29,12 @@ void Store(absl::Span<const T> values, std::string* out) {
   out->assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-absl::Status CheckFloats(absl::string_view field, absl::Span<const float> values, Floats floats) {
-  if (floats == Floats::kAny ||
-      AllWithin(values.data(), static_cast<int64_t>(values.size()), kMaxMagnitude)) {
-    return absl::OkStatus();
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!AllWithin(&values[i], 1, kMaxMagnitude)) {
-      return Refusal(reason::kNotFinite, field,
-                     absl::StrCat("has ", values[i], " at position ", i,
-                                  ", must be finite and at most ", kMaxMagnitude));
-    }
-  }
-  return absl::InternalError("a vector check and its elements disagree");
-}
-
-absl::Status CheckSide(absl::string_view field, absl::string_view side, int64_t value,
-                       Count count) {
-  if (value > kMaxMatrixSide) {
-    return Refusal(reason::kOverLimit, field,
-                   absl::StrCat("has ", value, " ", side, ", may have ", kMaxMatrixSide));
-  }
-  if (value < count.low || value > count.high) {
-    return Refusal(reason::kBadSize, field,
-                   absl::StrCat("has ", value, " ", side, ", must have ", CountText(count)));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
+
+std::string CountText(Count count) {
+  if (count.low == count.high) return absl::StrCat(count.low);
+  return absl::StrCat(count.low, " to ", count.high);
+}
 
 absl::Status Refusal(absl::string_view reason, absl::string_view field, absl::string_view problem) {
   return StatusWithReason(absl::StatusCode::kInvalidArgument, reason,
@@ -85,12 +56,6 @@ absl::StatusOr<int64_t> CheckCount(absl::string_view field, int64_t bytes, int64
   return n;
 }
 
-absl::Status CheckMatrixSides(absl::string_view field, const v1::Matrix& matrix, Count rows,
-                              Count cols) {
-  RETURN_IF_ERROR(CheckSide(field, "rows", matrix.rows(), rows));
-  return CheckSide(field, "columns", matrix.cols(), cols);
-}
-
 absl::StatusOr<std::vector<uint32_t>> DecodeU32s(absl::string_view field, const std::string& bytes,
                                                  Count count) {
   ASSIGN_OR_RETURN(const int64_t n,
@@ -104,6 +69,21 @@ absl::StatusOr<std::vector<uint32_t>> DecodeU16s(absl::string_view field, const 
                    CheckCount(field, static_cast<int64_t>(bytes.size()), 2, count));
   const std::vector<uint16_t> halves = Copied<uint16_t>(bytes, n);
   return std::vector<uint32_t>(halves.begin(), halves.end());
+}
+
+absl::Status CheckFloats(absl::string_view field, absl::Span<const float> values, Floats floats) {
+  if (floats == Floats::kAny ||
+      AllWithin(values.data(), static_cast<int64_t>(values.size()), kMaxMagnitude)) {
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!AllWithin(&values[i], 1, kMaxMagnitude)) {
+      return Refusal(reason::kNotFinite, field,
+                     absl::StrCat("has ", values[i], " at position ", i,
+                                  ", must be finite and at most ", kMaxMagnitude));
+    }
+  }
+  return absl::InternalError("a vector check and its elements disagree");
 }
 
 absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const std::string& bytes,
@@ -179,58 +159,5 @@ void EncodeU16s(absl::Span<const uint32_t> values, std::string* out) {
 }
 void EncodeFloats(absl::Span<const float> values, std::string* out) { Store(values, out); }
 void EncodeRowIds(absl::Span<const RowId> values, std::string* out) { Store(values, out); }
-
-absl::StatusOr<MatrixReply> DecodeMatrix(absl::string_view field, const v1::Matrix& matrix,
-                                         Count rows, Count cols, Floats floats) {
-  ASSIGN_OR_RETURN(const ActivationType type, DecodeElementType(field, matrix.element_type()));
-  RETURN_IF_ERROR(CheckMatrixSides(field, matrix, rows, cols));
-  MatrixReply decoded;
-  decoded.rows = matrix.rows();
-  decoded.cols = matrix.cols();
-  const int64_t n = decoded.rows * decoded.cols;  // at most 2^32
-  const std::string data_field = absl::StrCat(field, ".data");
-  if (type == ActivationType::kF32) {
-    ASSIGN_OR_RETURN(decoded.data,
-                     DecodeFloats(data_field, matrix.data(), Count::Exactly(n), floats));
-    return decoded;
-  }
-  RETURN_IF_ERROR(
-      CheckCount(data_field, static_cast<int64_t>(matrix.data().size()), 2, Count::Exactly(n))
-          .status());
-  decoded.data.resize(n);
-  // A protobuf string is not aligned for 2-byte elements by contract.
-  const std::vector<BFloat16> halves = Copied<BFloat16>(matrix.data(), n);
-  BFloat16ToFloats(halves.data(), n, decoded.data.data());
-  RETURN_IF_ERROR(CheckFloats(data_field, decoded.data, floats));
-  return decoded;
-}
-
-void EncodeMatrix(int64_t rows, int64_t cols, absl::Span<const float> data, ActivationType type,
-                  v1::Matrix* out) {
-  out->set_rows(static_cast<uint32_t>(rows));
-  out->set_cols(static_cast<uint32_t>(cols));
-  out->set_element_type(EncodeElementType(type));
-  if (type == ActivationType::kF32) return EncodeFloats(data, out->mutable_data());
-  std::vector<BFloat16> halves(data.size());
-  FloatsToBFloat16(data.data(), static_cast<int64_t>(data.size()), halves.data());
-  Store<BFloat16>(halves, out->mutable_data());
-}
-
-absl::StatusOr<ActivationType> DecodeElementType(absl::string_view field, v1::ElementType type) {
-  switch (type) {
-    case v1::ELEMENT_TYPE_F32:
-      return ActivationType::kF32;
-    case v1::ELEMENT_TYPE_BF16:
-      return ActivationType::kBf16;
-    default:
-      return Refusal(reason::kBadEnum, field,
-                     absl::StrCat("has element type ", static_cast<int>(type),
-                                  ", must be ELEMENT_TYPE_F32 or ELEMENT_TYPE_BF16"));
-  }
-}
-
-v1::ElementType EncodeElementType(ActivationType type) {
-  return type == ActivationType::kF32 ? v1::ELEMENT_TYPE_F32 : v1::ELEMENT_TYPE_BF16;
-}
 
 }  // namespace dslide::wire

@@ -39,6 +39,9 @@ struct Count {
   static Count AtMost(int64_t n) { return {0, n}; }
 };
 
+// "3", or "1 to 3".
+std::string CountText(Count count);
+
 // Which numbers an array may hold.
 enum class Floats {
   kBounded,  // |x| <= kMaxMagnitude; requests
@@ -50,6 +53,8 @@ absl::StatusOr<std::vector<uint32_t>> DecodeU32s(absl::string_view field, const 
 // Each number has two bytes.
 absl::StatusOr<std::vector<uint32_t>> DecodeU16s(absl::string_view field, const std::string& bytes,
                                                  Count count);
+// Every number as Floats says.
+absl::Status CheckFloats(absl::string_view field, absl::Span<const float> values, Floats floats);
 absl::StatusOr<std::vector<float>> DecodeFloats(absl::string_view field, const std::string& bytes,
                                                 Count count, Floats floats);
 // Also checks that every id is below kMaxTableRows.
@@ -73,24 +78,9 @@ void EncodeU16s(absl::Span<const uint32_t> values, std::string* out);
 void EncodeFloats(absl::Span<const float> values, std::string* out);
 void EncodeRowIds(absl::Span<const RowId> values, std::string* out);
 
-// A matrix of `rows` and `cols` within the given counts (each at most kMaxMatrixSide), whose data
-// has exactly their size. An unspecified element type is refused.
-absl::StatusOr<MatrixReply> DecodeMatrix(absl::string_view field, const v1::Matrix& matrix,
-                                         Count rows, Count cols, Floats floats);
-// data: [rows, cols].
-void EncodeMatrix(int64_t rows, int64_t cols, absl::Span<const float> data, ActivationType type,
-                  v1::Matrix* out);
-
-absl::StatusOr<ActivationType> DecodeElementType(absl::string_view field, v1::ElementType type);
-v1::ElementType EncodeElementType(ActivationType type);
-
 // The number of elements of `element_bytes` each in `bytes` bytes, when there are `count`.
 absl::StatusOr<int64_t> CheckCount(absl::string_view field, int64_t bytes, int64_t element_bytes,
                                    Count count);
-// The sides that the matrix states, whatever its data.
-absl::Status CheckMatrixSides(absl::string_view field, const v1::Matrix& matrix, Count rows,
-                              Count cols);
-
 // InvalidArgument with a reason word: "<field> <problem>".
 absl::Status Refusal(absl::string_view reason, absl::string_view field, absl::string_view problem);
 

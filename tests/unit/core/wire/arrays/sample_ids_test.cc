@@ -1,4 +1,4 @@
-#include "core/wire/sample_ids.h"
+#include "core/wire/arrays/sample_ids.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

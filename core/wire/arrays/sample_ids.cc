@@ -1,4 +1,4 @@
-#include "core/wire/sample_ids.h"
+#include "core/wire/arrays/sample_ids.h"
 
 #include <google/protobuf/io/coded_stream.h>
 
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/protocol/reason_words.h"
-#include "core/wire/array_codec.h"
+#include "core/wire/arrays/array_codec.h"
 
 namespace dslide::wire {
 namespace {
