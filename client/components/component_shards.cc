@@ -40,10 +40,11 @@ absl::StatusOr<FoundNeighbours> FoundNeighbours::Merge(std::vector<FindNeighbour
   FoundNeighbours merged;
   merged.replies_ = std::move(replies);
   const int64_t known_points = known == nullptr ? 0 : known->points();
-  for (const FindNeighboursReply& reply : merged.replies_) {
+  for (size_t shard = 0; shard < merged.replies_.size(); ++shard) {
+    const FindNeighboursReply& reply = merged.replies_[shard];
     for (const RowId point : reply.points) {
       if (!reply.labels_left_out || point.value() < known_points) continue;
-      return absl::InternalError(absl::StrCat("a shard left out the labels of point ",
+      return absl::InternalError(absl::StrCat("shard ", shard, " left out the labels of point ",
                                               point.value(), "; only ", known_points,
                                               " points are known here"));
     }

@@ -3,17 +3,17 @@
 #
 # usage: ./run train [options of `dslide train`...]
 #
-# Makes the data set in data/ when it is missing and trains on it with two shards inside one
-# process. The data set: the words of a Debian package's description -> the packages that it depends
-# on and recommends, from this machine's apt package index. Without an index, a synthetic set of the
-# same kind is generated, and the output says so.
+# Makes the data set in data/ when it is missing and trains on it inside one process, by what
+# `dslide train` chooses from the data. The data set: the words of a Debian package's description ->
+# the packages that it depends on and recommends, from this machine's apt package index. Without an
+# index, a synthetic set of the same kind is generated, and the output says so.
 #
 # Every further option goes to `build/bin/dslide train` (see its --help) and overrides what is set
 # here, for example:
-#   ./run train --steps 200           stop early
 #   ./run train --shards 4            another number of embedded shards
+#   ./run train --model docs/models/debian-packages.json    a network with hashed rows
 #   ./run train -o json               the last line of stdout is one JSON object
-# With --data FILE nothing but the number of shards is set here.
+# With --data FILE nothing is set here.
 #
 # The trained model is kept in models/debian-packages.
 
@@ -52,12 +52,10 @@ make_training_data() {
 build_or_die release
 # A flag may be given once, so what the user gives is left out here.
 defaults=()
-if ! given --cluster "$@" && ! given --shards "$@"; then defaults+=(--shards 2); fi
 if ! given --data "$@"; then
   make_training_data
   defaults+=(--data "$DATA/train.txt")
   if ! given --eval "$@"; then defaults+=(--eval "$DATA/test.txt"); fi
-  if ! given --model "$@"; then defaults+=(--model docs/models/debian-packages.json); fi
   if ! given --model-dir "$@"; then defaults+=(--model-dir "models/$(basename "$DATA")"); fi
   # A repeated run replaces its model, unless it is told to go on with it.
   if ! given --overwrite "$@" && ! given --resume "$@"; then defaults+=(--overwrite); fi

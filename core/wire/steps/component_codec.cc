@@ -189,6 +189,10 @@ absl::StatusOr<ReplyBody> DecodeFound(const v1::FindNeighboursResult& result) {
   ASSIGN_OR_RETURN(reply.similarities, DecodeFloats("similarities", result.similarities(),
                                                     Count::Exactly(total), Floats::kBounded));
   reply.labels_left_out = result.labels_left_out();
+  if (reply.labels_left_out && !result.packed_label_ids().empty()) {
+    return Refusal(reason::kBadSize, "packed_label_ids",
+                   "is there although labels_left_out is set");
+  }
   if (total == 0 || reply.labels_left_out) {
     reply.label_offsets = {0};
     return reply;

@@ -159,7 +159,8 @@ TEST_F(MemoryCandidatesTest, LabelsThatNobodyKnowsAreAnError) {
   MemoryCandidates candidates = Make(1, LabelsOfPoints(49));
   const absl::Status status = candidates.ForEvaluation(Samples({{2}}), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("point 49; only 49 points are known"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("shard 0 left out the labels of point 49; only 49 points are known"));
 }
 
 TEST_F(MemoryCandidatesTest, AllCandidatesAreScored) {

@@ -128,6 +128,16 @@ TEST(ComponentCodecTest, EveryAnswerComesBack) {
   }
 }
 
+TEST(ComponentCodecTest, LabelsThatAreThereAndLeftOutContradictEachOther) {
+  v1::StepResponse response;
+  v1::FindNeighboursResult& found = *response.mutable_find_neighbours();
+  found.set_counts("\0\0\0\0", 4);
+  found.set_labels_left_out(true);
+  EXPECT_TRUE(DecodeStepResponse(response).ok());
+  found.set_packed_label_ids("\x01");
+  EXPECT_TRUE(absl::IsInternal(DecodeStepResponse(response).status()));
+}
+
 TEST(ComponentCodecTest, WrongRequestsAreRefused) {
   struct Case {
     size_t op;
