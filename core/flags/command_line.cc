@@ -29,6 +29,16 @@ const CLI::App* Chosen(const CLI::App* app) {
   }
 }
 
+// A command's name behind another command, which the library would run beside it; or nothing.
+std::string SecondCommand(const CLI::App* app) {
+  for (;;) {
+    const auto chosen = app->get_subcommands();
+    if (chosen.empty()) return "";
+    if (chosen.size() > 1 || chosen.front()->count() > 1) return chosen.back()->get_name();
+    app = chosen.front();
+  }
+}
+
 std::string FullName(const CLI::App* app) {
   std::string name = app->get_name();
   for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) {
@@ -331,6 +341,10 @@ Parsed CommandLine::Parse(const std::vector<std::string>& args) {
   try {
     app_->parse(std::vector<std::string>(args.rbegin(), args.rend()));
     if (const std::string wrong = WrongVariable(*app_); !wrong.empty()) refuse(wrong);
+    if (const std::string second = SecondCommand(app_.get()); !second.empty()) {
+      parsed = {.outcome = Parsed::Outcome::kError,
+                .text = ExplainExtra(Chosen(app_.get()), second)};
+    }
   } catch (const CLI::CallForHelp&) {
     parsed = {.outcome = Parsed::Outcome::kHelp, .text = Help()};
   } catch (const CLI::CallForVersion&) {

@@ -115,6 +115,13 @@ TEST_F(CommandLineTest, OffersTheNearestName) {
 TEST_F(CommandLineTest, RefusesArgumentsThatACommandDoesNotTake) {
   CommandLine plain("plain", "Takes nothing", "1");
   EXPECT_THAT(plain.Parse({"surprise"}).text, HasSubstr("unexpected argument \"surprise\""));
+  // Nor does it take the name of another command.
+  line_.root().AddSubcommand("stop", "Stops");
+  for (const char* const second : {"stop", "run"}) {
+    const Parsed parsed = line_.Parse({"run", "--rate", "1", second});
+    EXPECT_EQ(parsed.outcome, Parsed::Outcome::kError) << second;
+    EXPECT_THAT(parsed.text, HasSubstr("unexpected argument"));
+  }
 }
 
 }  // namespace
