@@ -74,9 +74,7 @@ absl::StatusOr<std::vector<float>> Evaluator::TakeHidden(const AskedHidden& aske
   ASSIGN_OR_RETURN(std::vector<float> hidden,
                    AddPartials(partial_views, samples, network_.embedding().dim));
   const bool bf16 = network_.spec().activations == ActivationType::kBf16;
-  const HiddenDropout no_dropout;
-  Activate(no_dropout, 0, network_.embedding().dim, bf16 && dense.empty(), options_.parallelism,
-           hidden);
+  Activate({}, 0, network_.embedding().dim, bf16 && dense.empty(), options_.parallelism, hidden);
   for (size_t layer = 0; layer < dense.size(); ++layer) {
     std::vector<ReplyBody> bodies;
     std::vector<const RowBlock*> blocks;
@@ -91,8 +89,7 @@ absl::StatusOr<std::vector<float>> Evaluator::TakeHidden(const AskedHidden& aske
     }
     ASSIGN_OR_RETURN(const DenseLayer joined, JoinDenseLayer(dense[layer], blocks));
     hidden = DenseForward(joined, hidden, samples, options_.parallelism);
-    Activate(no_dropout, static_cast<int64_t>(layer) + 1, joined.out,
-             bf16 && layer + 1 == dense.size(), options_.parallelism, hidden);
+    Activate({}, 0, joined.out, bf16 && layer + 1 == dense.size(), options_.parallelism, hidden);
   }
   return hidden;
 }

@@ -29,15 +29,6 @@ absl::StatusOr<size_t> CountTables(const ModelSpec& spec) {
       " of its tables must be one embedding, any number of dense layers and one head"));
 }
 
-// One for each unit of a layer, in their order.
-CounterRng UnitDraws(const HiddenDropout& dropout, int64_t layer, int64_t sample) {
-  uint64_t key = DeriveKey(dropout.seed, kHiddenDropoutStream);
-  key = DeriveKey(key, static_cast<uint64_t>(layer));
-  key = DeriveKey(key, static_cast<uint64_t>(dropout.epoch));
-  const int64_t point = dropout.points[static_cast<size_t>(sample)];
-  return CounterRng(DeriveKey(key, static_cast<uint64_t>(point)));
-}
-
 }  // namespace
 
 absl::StatusOr<Network> Network::Create(ModelSpec spec) {
@@ -98,11 +89,15 @@ std::vector<uint8_t> KeptUnits(const HiddenDropout& dropout, int64_t layer, int6
                                Parallelism parallelism) {
   const auto p = static_cast<float>(dropout.probability);
   if (p <= 0) return {};
+  const uint64_t layer_key = DeriveKey(
+      DeriveKey(DeriveKey(dropout.seed, kHiddenDropoutStream), static_cast<uint64_t>(layer)),
+      static_cast<uint64_t>(dropout.epoch));
   const auto batch = static_cast<int64_t>(dropout.points.size());
   const int64_t stride = (width + 7) / 8;
   std::vector<uint8_t> kept(static_cast<size_t>(batch * stride));
   ParallelFor(parallelism, batch, kSamplesPerTask, [&](int64_t sample, int) {
-    CounterRng rng = UnitDraws(dropout, layer, sample);
+    const auto point = static_cast<uint64_t>(dropout.points[static_cast<size_t>(sample)]);
+    CounterRng rng(DeriveKey(layer_key, point));
     uint8_t* const bits = kept.data() + sample * stride;
     for (int64_t i = 0; i < width; ++i) {
       bits[i / 8] |= static_cast<uint8_t>((rng.NextUniform() < p ? 0 : 1) << (i % 8));
@@ -111,17 +106,19 @@ std::vector<uint8_t> KeptUnits(const HiddenDropout& dropout, int64_t layer, int6
   return kept;
 }
 
-void Activate(const HiddenDropout& dropout, int64_t layer, int64_t width, bool round,
+void Activate(absl::Span<const uint8_t> kept, double dropout_probability, int64_t width, bool round,
               Parallelism parallelism, std::vector<float>& x) {
   const int64_t batch = static_cast<int64_t>(x.size()) / width;
-  const auto p = static_cast<float>(dropout.probability);
-  const float scale = 1.0f / (1.0f - p);
+  const int64_t stride = (width + 7) / 8;
+  const float scale = 1.0f / (1.0f - static_cast<float>(dropout_probability));
   ParallelFor(parallelism, batch, kSamplesPerTask, [&](int64_t sample, int) {
     float* row = x.data() + sample * width;
     for (int64_t i = 0; i < width; ++i) row[i] = std::max(row[i], 0.0f);
-    if (p > 0) {
-      CounterRng rng = UnitDraws(dropout, layer, sample);
-      for (int64_t i = 0; i < width; ++i) row[i] = rng.NextUniform() < p ? 0.0f : row[i] * scale;
+    if (!kept.empty()) {
+      const uint8_t* const bits = kept.data() + sample * stride;
+      for (int64_t i = 0; i < width; ++i) {
+        row[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? row[i] * scale : 0.0f;
+      }
     }
     if (!round) return;
     for (int64_t i = 0; i < width; ++i) row[i] = ToFloat(ToBFloat16(row[i]));

@@ -81,8 +81,8 @@ std::vector<uint8_t> KeptUnits(const HiddenDropout& dropout, int64_t layer, int6
                                Parallelism parallelism);
 
 // x = max(x, 0), then dropout with kept units scaled by 1 / (1 - p), then rounding to bf16 and back
-// when `round`. x: [B, width]. A unit that is 0 afterwards has no gradient.
-void Activate(const HiddenDropout& dropout, int64_t layer, int64_t width, bool round,
+// when `round`. x: [B, width]; kept: of KeptUnits(). A unit that is 0 afterwards has no gradient.
+void Activate(absl::Span<const uint8_t> kept, double dropout_probability, int64_t width, bool round,
               Parallelism parallelism, std::vector<float>& x);
 
 // gradient = gradient where `activated` > 0, times 1 / (1 - p); else 0. Both [B, width].

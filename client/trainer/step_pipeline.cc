@@ -71,6 +71,7 @@ struct StepPipeline::InFlight {
   Stage stage = Stage::kEmbedForward;
   int64_t exchange = 0;  // number of the exchange under way
   PreparedBatch batch;
+  std::vector<uint8_t> kept;  // units of the embedding; as KeptUnits()
   // Of the exchange, in the order of sending.
   struct Sent {
     size_t shard;
@@ -149,10 +150,9 @@ void StepPipeline::Start(PreparedBatch batch) {
   step->result.epoch = step->batch.epoch;
   step->result.samples = step->batch.samples();
   step->exchange = next_exchange_++;
-  const std::vector<uint8_t> wanted =
-      KeptUnits(DropoutOf(*step), 0, network_.embedding().dim, options_.parallelism);
+  step->kept = KeptUnits(DropoutOf(*step), 0, network_.embedding().dim, options_.parallelism);
   for (size_t s = 0; s < shards_.size(); ++s) {
-    step->batch.inputs[s].wanted = wanted;
+    step->batch.inputs[s].wanted = step->kept;
     SendTo(*step, s, std::move(step->batch.inputs[s]));
   }
   for (const TableSpec& table : network_.dense()) {
@@ -231,8 +231,8 @@ absl::Status StepPipeline::ForwardHidden(InFlight& step, const Answers& answers)
   ASSIGN_OR_RETURN(std::vector<float> hidden,
                    AddPartials(partials, batch, network_.embedding().dim));
   const absl::Span<const TableSpec> dense = network_.dense();
-  Activate(dropout, 0, network_.embedding().dim, bf16 && dense.empty(), options_.parallelism,
-           hidden);
+  Activate(step.kept, dropout.probability, network_.embedding().dim, bf16 && dense.empty(),
+           options_.parallelism, hidden);
   step.activations.push_back(std::move(hidden));
   for (size_t layer = 0; layer < dense.size(); ++layer) {
     ASSIGN_OR_RETURN(const auto parts, PartsOf<DenseGatherReply>(answers, shards, layer + 1));
@@ -244,8 +244,10 @@ absl::Status StepPipeline::ForwardHidden(InFlight& step, const Answers& answers)
     ASSIGN_OR_RETURN(DenseLayer joined, JoinDenseLayer(dense[layer], blocks));
     std::vector<float> next =
         DenseForward(joined, step.activations.back(), batch, options_.parallelism);
-    Activate(dropout, static_cast<int64_t>(layer) + 1, joined.out,
-             bf16 && layer + 1 == dense.size(), options_.parallelism, next);
+    const std::vector<uint8_t> kept =
+        KeptUnits(dropout, static_cast<int64_t>(layer) + 1, joined.out, options_.parallelism);
+    Activate(kept, dropout.probability, joined.out, bf16 && layer + 1 == dense.size(),
+             options_.parallelism, next);
     step.dense.push_back(std::move(joined));
     step.activations.push_back(std::move(next));
   }
@@ -363,6 +365,7 @@ absl::Status StepPipeline::AfterHeadBackward(InFlight& step) {
   for (size_t s = 0; s < shards; ++s) SendTo(step, s, op);
   // What is kept until the last answer is only the result.
   step.batch = PreparedBatch();
+  step.kept.clear();
   step.activations.clear();
   step.dense.clear();
   seconds_.compute += absl::ToDoubleSeconds(clock_.Now() - start);

@@ -29,16 +29,6 @@ const CLI::App* Chosen(const CLI::App* app) {
   }
 }
 
-// A command's name behind another command, which the library would run beside it; or nothing.
-std::string SecondCommand(const CLI::App* app) {
-  for (;;) {
-    const auto chosen = app->get_subcommands();
-    if (chosen.empty()) return "";
-    if (chosen.size() > 1 || chosen.front()->count() > 1) return chosen.back()->get_name();
-    app = chosen.front();
-  }
-}
-
 std::string FullName(const CLI::App* app) {
   std::string name = app->get_name();
   for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) {
@@ -292,6 +282,8 @@ Flag CliCommand::AddSwitch(const std::string& names, bool& value, const std::str
 CliCommand CliCommand::AddSubcommand(const std::string& name, const std::string& help,
                                      const std::string& footer) const {
   CLI::App* sub = app_->add_subcommand(name, help);
+  // A second one would be looked for behind the first, and run beside it.
+  app_->require_subcommand(app_->get_require_subcommand_min(), 1);
   sub->fallthrough();
   sub->footer(footer);
   return CliCommand(sub);
@@ -341,10 +333,6 @@ Parsed CommandLine::Parse(const std::vector<std::string>& args) {
   try {
     app_->parse(std::vector<std::string>(args.rbegin(), args.rend()));
     if (const std::string wrong = WrongVariable(*app_); !wrong.empty()) refuse(wrong);
-    if (const std::string second = SecondCommand(app_.get()); !second.empty()) {
-      parsed = {.outcome = Parsed::Outcome::kError,
-                .text = ExplainExtra(Chosen(app_.get()), second)};
-    }
   } catch (const CLI::CallForHelp&) {
     parsed = {.outcome = Parsed::Outcome::kHelp, .text = Help()};
   } catch (const CLI::CallForVersion&) {

@@ -81,7 +81,8 @@ void ActivateBounds(const HiddenDropout& dropout, int64_t layer, int64_t width, 
   if (dropout.probability <= 0) return;
   // What becomes of a 1 is the factor of the unit.
   std::vector<float> factors(x.size(), 1.0f);
-  Activate(dropout, layer, width, /*round=*/false, Parallelism{1}, factors);
+  Activate(KeptUnits(dropout, layer, width, Parallelism{1}), dropout.probability, width,
+           /*round=*/false, Parallelism{1}, factors);
   for (size_t i = 0; i < x.size(); ++i) {
     // A quotient instead of a product is off by two half units.
     x[i] = {x[i].low * factors[i] * (1 - 3 * kRounding),

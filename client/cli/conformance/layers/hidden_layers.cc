@@ -88,8 +88,9 @@ absl::Status HiddenLayers::Forward(Bounds sums) {
   RoundBounds(network_.spec().activations, hidden_);
   if (dropout().probability > 0) {
     last_factors_.assign(hidden_.size(), 1.0f);
-    Activate(dropout(), static_cast<int64_t>(layers_.size()), width, /*round=*/false,
-             Parallelism{1}, last_factors_);
+    const auto last = static_cast<int64_t>(layers_.size());
+    Activate(KeptUnits(dropout(), last, width, Parallelism{1}), dropout().probability, width,
+             /*round=*/false, Parallelism{1}, last_factors_);
   }
   return absl::OkStatus();
 }

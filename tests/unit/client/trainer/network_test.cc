@@ -135,9 +135,9 @@ TEST(ActivateTest, DropoutIsAFunctionOfThePointNotOfItsPlace) {
   HiddenDropout dropout{0.5, 9, 2, points};
   std::vector<float> a(2 * 64, 1.0f);
   std::vector<float> b = a;
-  Activate(dropout, 0, 64, false, {1}, a);
+  Activate(KeptUnits(dropout, 0, 64, {1}), 0.5, 64, false, {1}, a);
   dropout.points = swapped;
-  Activate(dropout, 0, 64, false, {2}, b);
+  Activate(KeptUnits(dropout, 0, 64, {2}), 0.5, 64, false, {2}, b);
   EXPECT_TRUE(std::equal(a.begin(), a.begin() + 64, b.begin() + 64));
   EXPECT_TRUE(std::equal(a.begin() + 64, a.end(), b.begin()));
   int64_t kept = 0;
@@ -149,7 +149,7 @@ TEST(ActivateTest, DropoutIsAFunctionOfThePointNotOfItsPlace) {
   EXPECT_LT(kept, 88);
   std::vector<float> next_epoch(2 * 64, 1.0f);
   dropout.epoch = 3;
-  Activate(dropout, 0, 64, false, {1}, next_epoch);
+  Activate(KeptUnits(dropout, 0, 64, {1}), 0.5, 64, false, {1}, next_epoch);
   EXPECT_NE(next_epoch, b);
 }
 
@@ -159,8 +159,8 @@ TEST(ActivateTest, KeptUnitsAreThoseThatDropoutLeaves) {
   for (const int64_t layer : {0, 1}) {
     const HiddenDropout dropout{0.4, 9, 2, points};
     std::vector<float> x(3 * kWidth, 1.0f);
-    Activate(dropout, layer, kWidth, false, {1}, x);
     const std::vector<uint8_t> kept = KeptUnits(dropout, layer, kWidth, {2});
+    Activate(kept, dropout.probability, kWidth, false, {1}, x);
     ASSERT_EQ(kept.size(), 6u);
     for (size_t i = 0; i < x.size(); ++i) {
       const size_t unit = i % kWidth;

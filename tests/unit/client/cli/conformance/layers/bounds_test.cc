@@ -77,7 +77,8 @@ TEST(BoundsTest, DropoutAndItsGradientsAreThoseOfTheTrainer) {
   const HiddenDropout dropout = {.probability = 0.3, .seed = 11, .epoch = 2, .points = points};
   std::vector<float> x = UnitNumbers(5, kSamples * kIn);
   Bounds bounds = Exactly(x);
-  Activate(dropout, 1, kIn, /*round=*/false, Parallelism{1}, x);
+  Activate(KeptUnits(dropout, 1, kIn, Parallelism{1}), dropout.probability, kIn, /*round=*/false,
+           Parallelism{1}, x);
   ActivateBounds(dropout, 1, kIn, bounds);
   ExpectAround(bounds, x);
   std::vector<float> gradient = UnitNumbers(6, kSamples * kIn);
