@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bfloat16.h"
+#include "core/base/bit_rows.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
@@ -93,7 +94,7 @@ std::vector<uint8_t> KeptUnits(const HiddenDropout& dropout, int64_t layer, int6
       DeriveKey(DeriveKey(dropout.seed, kHiddenDropoutStream), static_cast<uint64_t>(layer)),
       static_cast<uint64_t>(dropout.epoch));
   const auto batch = static_cast<int64_t>(dropout.points.size());
-  const int64_t stride = (width + 7) / 8;
+  const int64_t stride = BytesOfBits(width);
   std::vector<uint8_t> kept(static_cast<size_t>(batch * stride));
   ParallelFor(parallelism, batch, kSamplesPerTask, [&](int64_t sample, int) {
     const auto point = static_cast<uint64_t>(dropout.points[static_cast<size_t>(sample)]);
@@ -109,7 +110,7 @@ std::vector<uint8_t> KeptUnits(const HiddenDropout& dropout, int64_t layer, int6
 void Activate(absl::Span<const uint8_t> kept, double dropout_probability, int64_t width, bool round,
               Parallelism parallelism, std::vector<float>& x) {
   const int64_t batch = static_cast<int64_t>(x.size()) / width;
-  const int64_t stride = (width + 7) / 8;
+  const int64_t stride = BytesOfBits(width);
   const float scale = 1.0f / (1.0f - static_cast<float>(dropout_probability));
   ParallelFor(parallelism, batch, kSamplesPerTask, [&](int64_t sample, int) {
     float* row = x.data() + sample * width;
@@ -117,7 +118,7 @@ void Activate(absl::Span<const uint8_t> kept, double dropout_probability, int64_
     if (!kept.empty()) {
       const uint8_t* const bits = kept.data() + sample * stride;
       for (int64_t i = 0; i < width; ++i) {
-        row[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? row[i] * scale : 0.0f;
+        row[i] = BitAt(bits, i) ? row[i] * scale : 0.0f;
       }
     }
     if (!round) return;

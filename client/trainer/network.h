@@ -75,7 +75,7 @@ struct HiddenDropout {
   absl::Span<const int64_t> points;  // [B] indices in the dataset
 };
 
-// The units of a layer that dropout keeps: [B, (width + 7) / 8], unit i is bit i % 8 of byte i / 8.
+// The units of a layer that dropout keeps: [B, BytesOfBits(width)] (bit_rows.h).
 // Empty without dropout: all.
 std::vector<uint8_t> KeptUnits(const HiddenDropout& dropout, int64_t layer, int64_t width,
                                Parallelism parallelism);

@@ -46,7 +46,7 @@ struct EmbedForwardOp {
   std::vector<RowId> rows;        // strictly ascending within a sample
   std::vector<float> values;      // [rows.size()]
   bool averaged = false;          // sums of averaged rows, where the table keeps averages
-  // [batch, (dim + 7) / 8], bits of the sums that are wanted, the others are 0; empty: all.
+  // [batch, BytesOfBits(dim)], bits of the sums that are wanted, the others are 0; empty: all.
   std::vector<uint8_t> wanted = {};
 };
 

@@ -16,7 +16,7 @@ absl::StatusOr<StoredRowBlock> DecodeStoredRows(absl::string_view message,
   StoredRowBlock block;
   ASSIGN_OR_RETURN(block.rows,
                    DecodeAscendingRowIds(absl::StrCat(message, ".row_ids"), wire.row_ids(),
-                                         Count::AtMost(kMaxMessageBytes / 4)));
+                                         Count::AtMost(kMaxMessageNumbers)));
   const std::string sizes = absl::StrCat(message, ".sizes");
   ASSIGN_OR_RETURN(
       block.sizes,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/cluster/record_plan.h"
+#include "core/base/bit_rows.h"
 #include "core/base/parallel.h"
 #include "core/base/status_macros.h"
 #include "core/base/units.h"
@@ -148,7 +149,7 @@ Exchange EmbedForwardOn(const PlanInput& input, const TableSpec& table) {
   op.rows = std::move(ids.rows);
   op.values.assign(features, 0.5f);
   const double kept = KeptShare(input);
-  if (kept < 1) op.wanted.assign(batch * ((table.dim + 7) / 8), 1);
+  if (kept < 1) op.wanted.assign(batch * BytesOfBits(table.dim), 1);
   EmbedForwardReply reply{{.rows = batch,
                            .cols = table.dim,
                            .data = WithShare(input, table, kept),

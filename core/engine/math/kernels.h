@@ -159,8 +159,8 @@ SplitSizes SplitByCount(const uint32_t* ids, const uint16_t* counts, int64_t n, 
 SplitSizes SplitByCount(const uint32_t* ids, const uint8_t* counts, int64_t n, uint8_t bound,
                         uint32_t* above, uint32_t* equal);
 
-// Leaves out the numbers whose bits are all 0: bit i % 8 of bits[i / 8] says whether x[i] stays.
-// x: [n]; bits: [(n + 7) / 8]; packed: room for n, all of which may be overwritten. Returns how
+// Leaves out the numbers whose bits are all 0: bit i (bit_rows.h) says whether x[i] stays.
+// x: [n]; bits: [BytesOfBits(n)]; packed: room for n, all of which may be overwritten. Returns how
 // many stay.
 int64_t PackNonzero(const float* x, int64_t n, uint8_t* bits, float* packed);
 // The inverse. Reads as many of `packed` as it returns. Bits from n on are ignored.

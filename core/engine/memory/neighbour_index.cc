@@ -29,14 +29,6 @@ double LengthOf(PointView point) {
   return std::sqrt(squares);
 }
 
-// The postings whose product with the weight, above 0, is `least` or more.
-absl::Span<const Posting> LargeOnes(const Term& term, float least) {
-  const float cut = least / term.weight;
-  size_t end = 0;
-  while (end < term.postings.size() && ToFloat(term.postings[end].value) >= cut) ++end;
-  return term.postings.subspan(0, end);
-}
-
 // How many of the terms have to be read. *rest becomes a bound of the products of the others with
 // any point: at most the product of the lengths (Cauchy and Schwarz), at most the sum of the
 // largest products.
@@ -64,6 +56,30 @@ void AddUp(absl::Span<const Term> terms, float* sums) {
       sums[posting.place] += weight * ToFloat(posting.value);
     }
   }
+}
+
+// Adds the products of a term that are `least` or more, above 0, and writes the places whose sums
+// are `reach` or more from then on behind each other. Returns how many those are. The term's
+// postings become those that were read.
+//   places: room for one more than there are
+size_t AddLarge(Term& term, float least, float reach, float* sums, uint16_t* places) {
+  const float weight = term.weight;
+  const float cut = weight > 0 ? least / weight : std::numeric_limits<float>::infinity();
+  size_t reached = 0;
+  size_t end = 0;
+  for (; end < term.postings.size(); ++end) {
+    const Posting posting = term.postings[end];
+    const float value = ToFloat(posting.value);
+    if (!(value >= cut)) break;
+    const float before = sums[posting.place];
+    const float sum = before + weight * value;
+    sums[posting.place] = sum;
+    // Without a branch, which could not be predicted.
+    places[reached] = posting.place;
+    reached += static_cast<size_t>(sum >= reach) & static_cast<size_t>(before < reach);
+  }
+  term.postings = term.postings.subspan(0, end);
+  return reached;
 }
 
 // Hands over points whose sums are large enough, and clears sums: by going over the postings again,
@@ -184,10 +200,12 @@ NeighbourIndex::Query NeighbourIndex::Prepare(absl::Span<const RowId> features,
     if (values[i] == 0 || (!elected.empty() && elected[i] == 0)) continue;
     scratch.terms.push_back({features[i], values[i], {}});
   }
-  scratch.by_weight = scratch.terms;
-  std::sort(scratch.by_weight.begin(), scratch.by_weight.end(), [](const Term& a, const Term& b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.feature < b.feature;
-  });
+  if (search_ == NeighbourSearch::kExact) {
+    scratch.by_weight = scratch.terms;
+    std::sort(scratch.by_weight.begin(), scratch.by_weight.end(), [](const Term& a, const Term& b) {
+      return a.weight != b.weight ? a.weight > b.weight : a.feature < b.feature;
+    });
+  }
   query.length = std::sqrt(squares);
   query.features = features.size();
   // A sum of n rounded products is off by at most n u sum |w v| / (1 - n u), u = 2^-24, and the sum
@@ -199,19 +217,23 @@ NeighbourIndex::Query NeighbourIndex::Prepare(absl::Span<const RowId> features,
   return query;
 }
 
+void NeighbourIndex::FindLists(const Segment& segment, std::vector<Term>& terms) const {
+  // A list is two steps away: all first steps are made before the second ones.
+  for (const Term& term : terms) segment.lists.Prefetch(term.feature);
+  for (Term& term : terms) {
+    term.postings = segment.lists.Of(term.feature);
+    PrefetchLines(term.postings.data(),
+                  std::min<int64_t>(term.postings.size() * sizeof(Posting), 256));
+  }
+}
+
 absl::Span<const Term> NeighbourIndex::Plan(const Query& query, const Segment& segment,
                                             Scratch& scratch, SumBounds& bounds) const {
-  // A list is two steps away: all first steps are made before the second ones.
-  for (const Term& term : scratch.terms) segment.lists.Prefetch(term.feature);
-  for (const Term& term : scratch.terms) {
-    const absl::Span<const Posting> postings = segment.lists.Of(term.feature);
-    PrefetchLines(postings.data(), std::min<int64_t>(postings.size() * sizeof(Posting), 256));
-  }
   const bool prunable = query.prunable && !segment.negative;
   const float slack = query.slack * static_cast<float>(segment.longest);
   const float floor = scratch.candidates.floor();
   if (search_ == NeighbourSearch::kExact && prunable && floor > slack) {
-    for (Term& term : scratch.by_weight) term.postings = segment.lists.Of(term.feature);
+    FindLists(segment, scratch.by_weight);
     double rest = 0;
     const size_t read = TermsToRead(scratch.by_weight, segment.longest,
                                     kUnreadPart * static_cast<double>(floor - slack), &rest);
@@ -219,14 +241,9 @@ absl::Span<const Term> NeighbourIndex::Plan(const Query& query, const Segment& s
     return absl::MakeConstSpan(scratch.by_weight).subspan(0, read);
   }
   // In ascending order: where everything is read, sums are similarities.
-  const float least = LeastProduct(query.length, query.features);
-  for (Term& term : scratch.terms) {
-    term.postings = segment.lists.Of(term.feature);
-    if (search_ != NeighbourSearch::kImpact) continue;
-    term.postings = term.weight > 0 ? LargeOnes(term, least) : absl::Span<const Posting>();
-  }
-  if (search_ != NeighbourSearch::kExact) {
-    bounds.factor = 1 / (search_ == NeighbourSearch::kImpact ? kImpactPart : kHashedPart);
+  FindLists(segment, scratch.terms);
+  if (search_ == NeighbourSearch::kHashed) {
+    bounds.factor = 1 / kHashedPart;
     // Products that are not read may be negative: then sums are no bound from below.
     bounds.below = prunable ? slack : std::numeric_limits<float>::infinity();
   }
@@ -249,6 +266,30 @@ void NeighbourIndex::SearchSegment(const Query& query, const Segment& segment, u
   }
 }
 
+void NeighbourIndex::SearchSegmentByImpact(const Query& query, const Segment& segment,
+                                           uint32_t first, Scratch& scratch) const {
+  FindLists(segment, scratch.terms);
+  NeighbourCandidates& candidates = scratch.candidates;
+  const float least = LeastProduct(query.length, query.features);
+  const float reach = std::max(candidates.floor(), std::numeric_limits<float>::min());
+  float* const sums = scratch.sums.data();
+  // No sum falls, so each place is there once.
+  scratch.places.resize(kSegmentPoints + 1);
+  size_t reached = 0;
+  for (Term& term : scratch.terms) {
+    reached += AddLarge(term, least, reach, sums, scratch.places.data() + reached);
+  }
+  for (size_t i = 0; i < reached; ++i) {
+    const uint32_t place = scratch.places[i];
+    const float sum = sums[place];
+    if (sum < candidates.floor() || first + place == query.left_out) continue;
+    candidates.Push({sum, sum, first + place});
+  }
+  for (const Term& term : scratch.terms) {
+    for (const Posting& posting : term.postings) sums[posting.place] = 0;
+  }
+}
+
 void NeighbourIndex::Rank(int64_t k, Scratch& scratch) const {
   std::vector<Neighbour>& found = scratch.found;
   const auto candidates = scratch.candidates.Sorted();
@@ -259,7 +300,9 @@ void NeighbourIndex::Rank(int64_t k, Scratch& scratch) const {
     if (candidates[i].upper < scratch.floor.value()) break;
     if (i + 2 * kAhead < candidates.size()) {
       points_.Prefetch(candidates[i + 2 * kAhead].number);
-      PrefetchRecord(points_.At(candidates[i + kAhead].number));
+      if (search_ != NeighbourSearch::kImpact) {
+        PrefetchRecord(points_.At(candidates[i + kAhead].number));
+      }
     }
     const NeighbourCandidates::Candidate& it = candidates[i];
     // A product is not above its bound in an exact search. Bounds that meet are the product.
@@ -286,7 +329,12 @@ absl::Span<const Neighbour> NeighbourIndex::Search(absl::Span<const RowId> featu
   query.left_out = left_out == kNobody ? kNobody : points_.NumberOf(left_out);
   scratch.candidates.Start(k);
   for (size_t i = 0; i < segments_.size(); ++i) {
-    SearchSegment(query, *segments_[i], static_cast<uint32_t>(i << kSegmentBits), scratch);
+    const auto first = static_cast<uint32_t>(i << kSegmentBits);
+    if (search_ == NeighbourSearch::kImpact) {
+      SearchSegmentByImpact(query, *segments_[i], first, scratch);
+    } else {
+      SearchSegment(query, *segments_[i], first, scratch);
+    }
   }
   scratch.query.Set(features, values);
   Rank(k, scratch);

@@ -7,13 +7,11 @@
 // So a similarity is the same number on any shard, whatever other points lie beside it.
 //
 // Exact: the k points of the largest inner product <x, y>.
-// By impact: of the k largest min(<x, y>, A / kImpactPart), where A is the sum of the products that
-// are large alone, LeastProduct() or more. That is the inner product itself, unless large products
-// are less than kImpactPart of it: such points are taken for farther than they are, and points
-// without a large product are not found. It is a function of x and y, so it does not depend on what
-// lies on the shard either. Meant for points of length 1.
-// Hashed: the same with kHashedPart, where A is the sum of the products of the features that x and
-// y both elect (elected_features.h). Only these are in the index.
+// By impact: the k points of the largest A, the sum of the products that are large alone,
+// LeastProduct() or more. Points without a large product are not found. A is a function of x and y,
+// so it does not depend on what lies on the shard either. Meant for points of length 1.
+// Hashed: of the k largest min(<x, y>, A / kHashedPart), where A is the sum of the products of the
+// features that x and y both elect (elected_features.h). Only these are in the index.
 //
 // Source of the order of the lists: Anh, de Kretser and Moffat 2001 (impacts); of the bounds:
 // Turtle and Flood 1995 (MaxScore), Anastasiu and Karypis 2014 (the length of what is left).
@@ -61,12 +59,11 @@ struct Neighbour {
 class NeighbourIndex {
  public:
   static constexpr uint32_t kNobody = 0xffffffff;
-  // docs/understand/learning.md has what other values cost and find.
-  static constexpr float kImpactPart = 0.8f;
   static constexpr float kHashedPart = 0.5f;
 
-  // The products that count alone in a search by impact, for a query of so many features. The more
-  // there are, the smaller is each and the more of them make up a similarity.
+  // The products that count in a search by impact, for a query of so many features. The more there
+  // are, the smaller is each and the more of them make up a similarity. docs/understand/learning.md
+  // has what other values cost and find.
   static float LeastProduct(double length, size_t features) {
     return static_cast<float>(0.07 * length / std::sqrt(static_cast<double>(features)));
   }
@@ -78,9 +75,10 @@ class NeighbourIndex {
       float weight;
       absl::Span<const Posting> postings;  // of the segment
     };
-    std::vector<float> sums;      // [points of a segment]; all 0 between segments
-    std::vector<Term> terms;      // of the query, ascending
-    std::vector<Term> by_weight;  // the same, the largest weight first
+    std::vector<float> sums;       // [points of a segment]; all 0 between segments
+    std::vector<uint16_t> places;  // of sums that are large enough
+    std::vector<Term> terms;       // of the query, ascending
+    std::vector<Term> by_weight;   // the same, the largest weight first, for an exact search
     SpreadQuery query;
     FeatureElection election;
     NeighbourCandidates candidates;
@@ -128,11 +126,15 @@ class NeighbourIndex {
   // Sets the terms of the query.
   Query Prepare(absl::Span<const RowId> features, absl::Span<const float> values,
                 Scratch& scratch) const;
+  // Sets the postings of the terms.
+  void FindLists(const Segment& segment, std::vector<Scratch::Term>& terms) const;
   // The terms to read of a segment, with their postings, and what their sums say.
   absl::Span<const Scratch::Term> Plan(const Query& query, const Segment& segment, Scratch& scratch,
                                        SumBounds& bounds) const;
   void SearchSegment(const Query& query, const Segment& segment, uint32_t first,
                      Scratch& scratch) const;
+  void SearchSegmentByImpact(const Query& query, const Segment& segment, uint32_t first,
+                             Scratch& scratch) const;
   void Rank(int64_t k, Scratch& scratch) const;
 
   const NeighbourSearch search_;

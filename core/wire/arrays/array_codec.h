@@ -28,6 +28,8 @@ inline constexpr int64_t kMaxMatrixSide = 65536;
 inline constexpr int64_t kMaxBulkRows = int64_t{1} << 20;
 // A request holds at most so many bytes (a message of kMaxMessageBytes has to carry them).
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;
+// Numbers of four bytes that fit.
+inline constexpr int64_t kMaxMessageNumbers = kMaxMessageBytes / 4;
 // No number in a request is larger; a model's magnitude_bound is at most this.
 inline constexpr float kMaxMagnitude = 1e30f;
 

@@ -14,9 +14,6 @@
 namespace dslide::wire {
 namespace {
 
-// No array of a message has more elements of 4 bytes.
-constexpr int64_t kMaxRows = kMaxMessageBytes / 4;
-
 std::string Path(absl::string_view message, absl::string_view field) {
   return message.empty() ? std::string(field) : absl::StrCat(message, ".", field);
 }
@@ -74,7 +71,7 @@ absl::StatusOr<ExplicitRows<RowId>> DecodeExplicitRows(const ExplicitRowFields& 
                                                    .offsets = none,
                                                    .ids = none,
                                                    .packed = fields.ids},
-                                                  batch, kMaxRows));
+                                                  batch, kMaxMessageNumbers));
   decoded.offsets = std::move(ids.offsets);
   decoded.rows = std::move(ids.rows);
   const auto n = static_cast<int64_t>(decoded.rows.size());

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bfloat16.h"
+#include "core/base/bit_rows.h"
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
 #include "core/protocol/reason_words.h"
@@ -21,8 +22,6 @@ static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(BFloat16) == 2);
 
 constexpr int64_t kBitsOfByte = 8;
-
-int64_t BytesOfRow(int64_t cols) { return (cols + kBitsOfByte - 1) / kBitsOfByte; }
 
 absl::Status CheckSide(absl::string_view field, absl::string_view side, int64_t value,
                        Count count) {
@@ -70,7 +69,7 @@ absl::StatusOr<int64_t> CountPresent(absl::string_view field, const std::string&
                    absl::StrCat("is of a matrix of ", rows * cols, " elements, may be of ",
                                 kMaxSparseElements));
   }
-  const int64_t stride = BytesOfRow(cols);
+  const int64_t stride = BytesOfBits(cols);
   RETURN_IF_ERROR(
       CheckCount(field, static_cast<int64_t>(bits.size()), 1, Count::Exactly(rows * stride))
           .status());
@@ -92,7 +91,7 @@ absl::StatusOr<int64_t> CountPresent(absl::string_view field, const std::string&
 struct Runs {
   Runs(int64_t rows, int64_t cols)
       : count(cols % kBitsOfByte == 0 ? 1 : rows), length(rows * cols / count) {}
-  int64_t bytes() const { return BytesOfRow(length); }
+  int64_t bytes() const { return BytesOfBits(length); }
 
   int64_t count;
   int64_t length;

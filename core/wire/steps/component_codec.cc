@@ -17,8 +17,6 @@
 namespace dslide::wire {
 namespace {
 
-constexpr int64_t kMaxElements = kMaxMessageBytes / 4;
-
 absl::Status CheckBatch(absl::string_view field, int64_t batch) {
   if (batch >= 1 && batch <= kMaxBatch) return absl::OkStatus();
   return Refusal(reason::kOutOfRange, field,
@@ -35,7 +33,7 @@ absl::StatusOr<SampleIds> DecodePackedIds(absl::string_view message, absl::strin
                           .offsets = none,
                           .ids = none,
                           .packed = packed},
-                         batch, kMaxElements);
+                         batch, kMaxMessageNumbers);
 }
 
 absl::StatusOr<SparseInputs> DecodeInputs(absl::string_view message, const v1::SparseInputs& wire) {
@@ -341,15 +339,16 @@ absl::StatusOr<ReplyBody> DecodeComponentResult(const v1::StepResponse& response
       const v1::SolveRowsResult& result = response.solve_rows();
       SolveRowsReply reply{.rows = result.rows(), .entries = result.entries(), .label_points = {}};
       ASSIGN_OR_RETURN(reply.label_points, DecodeU32s("label_points", result.label_points(),
-                                                      Count::AtMost(kMaxElements)));
+                                                      Count::AtMost(kMaxMessageNumbers)));
       return reply;
     }
     case v1::StepResponse::kFindNeighbours:
       return DecodeFound(response.find_neighbours());
     case v1::StepResponse::kScoreRows: {
       ScoreRowsReply reply;
-      ASSIGN_OR_RETURN(reply.scores, DecodeFloats("scores", response.score_rows().scores(),
-                                                  Count::AtMost(kMaxElements), Floats::kBounded));
+      ASSIGN_OR_RETURN(reply.scores,
+                       DecodeFloats("scores", response.score_rows().scores(),
+                                    Count::AtMost(kMaxMessageNumbers), Floats::kBounded));
       return reply;
     }
     case v1::StepResponse::kLoadRows:

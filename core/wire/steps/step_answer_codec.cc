@@ -19,9 +19,6 @@ namespace dslide::wire {
 namespace {
 
 constexpr int64_t kMaxRecallRows = 10;
-// No array of a message has more elements of 4 bytes.
-constexpr int64_t kMaxAnswerElements = kMaxMessageBytes / 4;
-
 // --- Answers, to the wire
 
 void EncodeRecall(const RecallTop& top, v1::RecallProbe* out) {
@@ -84,7 +81,7 @@ absl::StatusOr<ReplyBody> DecodeHeadForward(const v1::HeadForwardResult& result)
                    DecodeFloats("exp_sums", result.exp_sums(), batch, Floats::kAny));
   ASSIGN_OR_RETURN(output.label_logits,
                    DecodeFloats("label_logits", result.label_logits(),
-                                Count::AtMost(kMaxAnswerElements), Floats::kAny));
+                                Count::AtMost(kMaxMessageNumbers), Floats::kAny));
   output.active_pairs = result.active_pairs();
   output.distinct_rows = result.distinct_rows();
   for (const v1::RecallProbe& probe : result.recall_probes()) {

@@ -18,8 +18,6 @@ namespace dslide::wire {
 namespace {
 
 constexpr int64_t kMaxHashTables = 256;  // see HashSpec
-// No array of a message has more elements of 4 bytes.
-constexpr int64_t kStepCodecMaxElements = kMaxMessageBytes / 4;
 
 // --- From the wire
 
@@ -41,7 +39,7 @@ absl::StatusOr<StepOp> Decode(const v1::EmbedForward& request) {
                                                    .offsets = request.sample_offsets(),
                                                    .ids = request.row_ids(),
                                                    .packed = request.packed_row_ids()},
-                                                  batch, kStepCodecMaxElements));
+                                                  batch, kMaxMessageNumbers));
   op.offsets = std::move(ids.offsets);
   op.rows = std::move(ids.rows);
   const auto total = static_cast<int64_t>(op.rows.size());
@@ -87,7 +85,7 @@ absl::StatusOr<std::vector<uint32_t>> DecodeStepFingerprints(const v1::HeadForwa
   if (is_short && !request.fingerprints().empty()) {
     return Refusal(reason::kBadSize, field, "is there beside fingerprints: use one width");
   }
-  const Count count = Count::AtMost(std::min(kStepCodecMaxElements, batch * kMaxHashTables));
+  const Count count = Count::AtMost(std::min(kMaxMessageNumbers, batch * kMaxHashTables));
   ASSIGN_OR_RETURN(std::vector<uint32_t> fingerprints,
                    is_short ? DecodeU16s(field, request.short_fingerprints(), count)
                             : DecodeU32s(field, request.fingerprints(), count));
@@ -115,7 +113,7 @@ absl::StatusOr<StepOp> Decode(const v1::HeadForward& request) {
                                                       .offsets = request.label_offsets(),
                                                       .ids = request.label_ids(),
                                                       .packed = request.packed_label_ids()},
-                                                     batch, kStepCodecMaxElements));
+                                                     batch, kMaxMessageNumbers));
   op.label_offsets = std::move(labels.offsets);
   op.labels = std::move(labels.rows);
   ASSIGN_OR_RETURN(op.label_targets,

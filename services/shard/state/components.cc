@@ -398,7 +398,8 @@ absl::StatusOr<FindNeighboursReply> Components::FindNeighbours(const FindNeighbo
   if (op.known_points > memory->num_rows()) {
     return Refuse(reason::kOutOfRange,
                   absl::StrCat("find_neighbours.known_points is ", op.known_points, ", table \"",
-                               op.table, "\" has ", memory->num_rows(), " rows"));
+                               op.table, "\" has ", memory->num_rows(),
+                               " rows: send at most those, or 0 for the labels of all"));
   }
   const int64_t batch = op.inputs.batch();
   std::vector<std::vector<Neighbour>> found(static_cast<size_t>(batch));

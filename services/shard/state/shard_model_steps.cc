@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/bit_rows.h"
 #include "core/base/counter_rng.h"
 #include "core/base/status_macros.h"
 #include "core/engine/math/kernels.h"
@@ -22,14 +23,14 @@ absl::Status CheckDim(const ShardTable& table, int64_t dim) {
                                                 table.spec.name, "\" has ", table.spec.dim));
 }
 
-// Leaves the sums that are wanted. wanted: [rows, (cols + 7) / 8].
+// Leaves the sums that are wanted. wanted: [rows, BytesOfBits(cols)].
 void KeepWanted(absl::Span<const uint8_t> wanted, MatrixReply& sums) {
-  const int64_t stride = (sums.cols + 7) / 8;
+  const int64_t stride = BytesOfBits(sums.cols);
   for (int64_t row = 0; row < sums.rows; ++row) {
     const uint8_t* const bits = wanted.data() + row * stride;
     float* const mine = sums.data.data() + row * sums.cols;
     for (int64_t c = 0; c < sums.cols; ++c) {
-      mine[c] = (bits[c / 8] >> (c % 8) & 1) != 0 ? mine[c] : 0.0f;
+      mine[c] = BitAt(bits, c) ? mine[c] : 0.0f;
     }
   }
   sums.sparse = true;
@@ -63,7 +64,7 @@ absl::StatusOr<EmbedForwardReply> ShardModel::EmbedForward(EmbedForwardOp op,
   const int64_t batch = static_cast<int64_t>(op.offsets.size()) - 1;
   RETURN_IF_ERROR(CheckStepReply(batch, table->spec.dim));
   RETURN_IF_ERROR(CheckMagnitude("values", op.values));
-  const int64_t wanted_bytes = batch * ((table->spec.dim + 7) / 8);
+  const int64_t wanted_bytes = batch * BytesOfBits(table->spec.dim);
   if (!op.wanted.empty() && static_cast<int64_t>(op.wanted.size()) != wanted_bytes) {
     return Refuse(reason::kBadSize,
                   absl::StrCat("wanted has ", op.wanted.size(), " bytes for ", batch,
