@@ -58,10 +58,10 @@ void AddUp(absl::Span<const Term> terms, float* sums) {
   }
 }
 
-// Adds the products of a term that are `least` or more, above 0, and writes the places whose sums
-// are `reach` or more from then on behind each other. Returns how many those are. The term's
-// postings become those that were read.
-//   places: room for one more than there are
+// Adds the products of a term that are `least` or more, above 0, and lists the places whose sums
+// become `reach` or more by them. Returns how many those are. The term's postings become those that
+// were added.
+//   places: room for one more than are listed
 size_t AddLarge(Term& term, float least, float reach, float* sums, uint16_t* places) {
   const float weight = term.weight;
   const float cut = weight > 0 ? least / weight : std::numeric_limits<float>::infinity();
