@@ -18,6 +18,8 @@ class NeighbourCandidates {
     float upper;  // the similarity is at most this
     float lower;  // and at least this
     uint32_t number;
+
+    bool known() const { return lower == upper; }
   };
 
   void Start(int64_t k);

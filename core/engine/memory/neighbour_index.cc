@@ -300,15 +300,13 @@ void NeighbourIndex::Rank(int64_t k, Scratch& scratch) const {
     if (candidates[i].upper < scratch.floor.value()) break;
     if (i + 2 * kAhead < candidates.size()) {
       points_.Prefetch(candidates[i + 2 * kAhead].number);
-      if (search_ != NeighbourSearch::kImpact) {
-        PrefetchRecord(points_.At(candidates[i + kAhead].number));
-      }
+      const NeighbourCandidates::Candidate& later = candidates[i + kAhead];
+      if (!later.known()) PrefetchRecord(points_.At(later.number));
     }
     const NeighbourCandidates::Candidate& it = candidates[i];
-    // A product is not above its bound in an exact search. Bounds that meet are the product.
-    const float similarity = it.lower == it.upper
-                                 ? it.upper
-                                 : std::min(scratch.query.Product(points_.At(it.number)), it.upper);
+    // A product is not above its bound in an exact search. Bounds that meet are the similarity.
+    const float similarity =
+        it.known() ? it.upper : std::min(scratch.query.Product(points_.At(it.number)), it.upper);
     if (!(similarity > 0) || similarity < scratch.floor.value()) continue;
     scratch.floor.Add(similarity);
     found.push_back({points_.IdOf(it.number), similarity});

@@ -19,6 +19,7 @@ namespace dslide::wire {
 namespace {
 
 constexpr int64_t kMaxRecallRows = 10;
+
 // --- Answers, to the wire
 
 void EncodeRecall(const RecallTop& top, v1::RecallProbe* out) {
