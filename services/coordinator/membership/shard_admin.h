@@ -106,7 +106,8 @@ class ShardAdmin {
   virtual absl::StatusOr<int64_t> Rollback(const std::string& address, uint64_t checkpoint_id,
                                            uint32_t files_checksum, absl::Duration timeout) = 0;
 
-  // Ends all running calls, and every later one at once, with Unavailable.
+  // Ends all calls with Unavailable, later ones at once. When it returns none runs: a shard of this
+  // process may go then, and gRPC crashes in a call that begins while its server is shut down.
   virtual void Stop() = 0;
 };
 

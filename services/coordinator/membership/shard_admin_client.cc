@@ -107,7 +107,7 @@ class ShardAdminClient final : public ShardAdmin {
                                                           const v1::FreezeStepsRequest& request,
                                                           absl::Duration timeout);
   absl::StatusOr<Stub*> StubOf(const std::string& address);
-  // Runs `invoke(stub, context)` with a deadline, cancellable by Stop().
+  // Runs `invoke(stub, context)` with a deadline; Stop() cancels it.
   template <typename Invoke>
   absl::Status Call(const std::string& address, absl::Duration timeout, const Invoke& invoke);
   // VerifyCheckpoint and PrepareRollback.
@@ -139,7 +139,7 @@ absl::StatusOr<ShardAdminClient::Stub*> ShardAdminClient::StubOf(const std::stri
 template <typename Invoke>
 absl::Status ShardAdminClient::Call(const std::string& address, absl::Duration timeout,
                                     const Invoke& invoke) {
-  ASSIGN_OR_RETURN(Stub* const stub, StubOf(address));
+  const absl::StatusOr<Stub*> stub = StubOf(address);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
   const TraceContext& trace = CurrentTrace();
@@ -147,9 +147,10 @@ absl::Status ShardAdminClient::Call(const std::string& address, absl::Duration t
   {
     const absl::MutexLock lock(&mu_);
     if (stopped_) return Stopping();
+    RETURN_IF_ERROR(stub.status());
     running_.insert(&context);
   }
-  const absl::Status status = FromGrpcStatus(invoke(*stub, &context));
+  const absl::Status status = FromGrpcStatus(invoke(**stub, &context));
   const absl::MutexLock lock(&mu_);
   running_.erase(&context);
   return stopped_ && !status.ok() ? Stopping() : status;
@@ -353,6 +354,8 @@ void ShardAdminClient::Stop() {
   const absl::MutexLock lock(&mu_);
   stopped_ = true;
   for (grpc::ClientContext* context : running_) context->TryCancel();
+  const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return running_.empty(); };
+  mu_.Await(absl::Condition(&ended));
 }
 
 }  // namespace

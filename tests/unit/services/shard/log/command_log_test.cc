@@ -320,12 +320,13 @@ TEST_F(CommandLogTest, WhatTheReserveLeavesBehindIsForNobodyWhoWaits) {
   auto log = Open(options);
   log->Start({});
   ASSERT_TRUE(Append(*log, "good").ok());
+  // What is free when the reserve is: too little to make it again.
+  available = 2 << 20;
   disk_->full = true;
   EXPECT_EQ(ReasonOf(Append(*log, "refused").status()), reason::kDiskFull);
   EXPECT_FALSE(reserve->held()) << "a write has found no space";
   // There is space now, the reserve's: it would do for a record, and is not for one.
   disk_->full = false;
-  available = 2 << 20;
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(ReasonOf(Append(*log, "refused").status()), reason::kDiskFull);
     absl::SleepFor(absl::Milliseconds(10));
