@@ -102,6 +102,16 @@ def test_programs_inside_trust_whom_this_machine_trusts(
         assert (root.folder / inside).read_text() == "an authority"
 
 
+def test_localhost_has_a_name_inside(tmp_path: pathlib.Path) -> None:
+    hosts = tmp_path / "etc/hosts"
+    hosts.parent.mkdir()
+    DebianRoot("bookworm", tmp_path).name_localhost()
+    assert hosts.read_text().splitlines() == ["127.0.0.1 localhost", "::1 localhost"]
+    hosts.write_text("127.0.0.1 localhost mine\n")
+    DebianRoot("bookworm", tmp_path).name_localhost()
+    assert "mine" in hosts.read_text()
+
+
 def commit(tree: pathlib.Path, text: str) -> None:
     (tree / "file").write_text(text)
     run(["git", "-C", tree, "add", "file"])
@@ -130,6 +140,7 @@ def test_a_root_has_the_gRPC_that_was_asked_for() -> None:
                          **{"run.return_value": 0, "take_sources.return_value": "abc"})
         assert build_root.prepare(root, grpc) == "abc"
         root.take_authorities.assert_called_once_with()
+        root.name_localhost.assert_called_once_with()
         assert [call.args[0] for call in root.run.call_args_list] == wanted
     root.run.return_value = 1
     with pytest.raises(CommandFailed, match="newer-grpc.sh ended with 1"):

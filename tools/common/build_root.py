@@ -52,6 +52,7 @@ def prepare(root: DebianRoot, grpc: str) -> str:
     root.make()
     root.take_apt_settings()
     root.take_authorities()
+    root.name_localhost()
     if run(["git", "-C", ROOT, "status", "--porcelain"]).stdout.strip():
         note("the tree has changes that are not committed: they are left out")
     revision = root.take_sources(ROOT)

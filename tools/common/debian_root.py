@@ -115,6 +115,12 @@ class DebianRoot:
         inside.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(AUTHORITIES, inside)
 
+    def name_localhost(self) -> None:
+        """What an installer does and debootstrap of Debian 12 leaves out."""
+        hosts = self.folder / "etc/hosts"
+        if not hosts.exists():
+            hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
+
     def command(self, words: Sequence[Word]) -> list[str]:
         """The command line that runs `words` inside."""
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", ENTER,
