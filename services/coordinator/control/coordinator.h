@@ -61,7 +61,7 @@ class Coordinator {
 
   const CoordinatorOptions& options() const { return options_; }
 
-  // Ends calls to shards and refuses new ones. Repeating it is fine.
+  // Ends calls to shards, waits until none runs, and refuses new ones. Repeating it is fine.
   void Stop();
 
   // Shards, models, jobs and cluster checkpoints, each with its own calls and errors.
